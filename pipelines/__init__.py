@@ -1,0 +1,1 @@
+"""Jobs of Patchbeam: each module reads a job file and wires transforms together."""

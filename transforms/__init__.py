@@ -1,0 +1,1 @@
+"""Apache Beam transforms of Patchbeam: thin, each calls the library below."""
