@@ -1,0 +1,72 @@
+# Everything that a clean clone needs: Python 3.11, 3.12 or 3.13, and make.
+#
+# Each target first sets up what it needs in $(VENV); stamp files there depend on pyproject.toml, so
+# that happens once and again only when the dependencies change.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PIP_INSTALL := $(PIP) install --quiet
+WORKERS ?= 2
+DEMO := out/demo
+
+# Is the interpreter one that Patchbeam supports, and can it make a virtual environment?
+PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import venv, ensurepip
+
+.PHONY: help demo test test-long lint clean distclean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.base ## write a sample scene, export it to TFRecord shards, check and draw them (under out/demo)
+	$(BIN)/patchbeam scene $(DEMO)/scene.tif --width 2048 --height 2048 --overwrite
+	$(BIN)/patchbeam plan configs/export_image.yaml
+	$(BIN)/patchbeam export-image configs/export_image.yaml --overwrite
+	$(BIN)/patchbeam verify $(DEMO)/scene
+	$(BIN)/patchbeam look $(DEMO)/scene -o $(DEMO)/scene.png
+
+test: $(VENV)/.test ## run the bounded test suite
+	$(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+test-long: $(VENV)/.test ## run every test, the long ones too
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+lint: $(VENV)/.lint ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean: ## remove outputs and caches
+	rm -rf out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environment too
+	rm -rf $(VENV)
+
+# PYTHON=/path/to/python chooses an interpreter; without it the first that will do is taken. A name
+# on the PATH may be a launcher without an interpreter behind it, hence the trial run.
+$(BIN)/python:
+	@python=; \
+	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3 python); do \
+	  if "$$candidate" -c "$(PYTHON_CHECK)" >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  found=$$($(if $(PYTHON),"$(PYTHON)",python3) --version 2>&1); \
+	  echo "Patchbeam needs Python 3.11, 3.12 or 3.13 with its venv module; $(if $(PYTHON),$(PYTHON),python3) is: $${found:-missing}." >&2; \
+	  echo "Install one (on Debian and Ubuntu: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.12 ..." >&2; \
+	  exit 1; \
+	fi; \
+	echo "Setting up $(VENV) with $$("$$python" --version)"; \
+	"$$python" -m venv --clear "$(VENV)"
+
+$(VENV)/.base: pyproject.toml setup.py | $(BIN)/python
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.base
+	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.base
+	$(PIP_INSTALL) --editable '.[lint]'
+	@touch $@
