@@ -15,6 +15,7 @@ PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import
 
 .PHONY: help demo test test-long lint clean distclean
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
