@@ -1,0 +1,36 @@
+"""The masked CRC-32C that TFRecord puts after every length and every payload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+Buffer = bytes | bytearray | memoryview | NDArray[Any]
+"""What holds bytes: anything with the buffer protocol that is contiguous."""
+
+_MASK_DELTA = 0xA282EAD8
+_crc32c = google_crc32c.value
+
+
+def masked_crc(data: Buffer) -> int:
+    """Returns the masked CRC-32C of ``data``: ``(crc >> 15 | crc << 17) + 0xa282ead8`` modulo 2**32.
+
+    The mask is TFRecord's: a CRC of bytes that hold their own CRC would else be a constant.
+    """
+    # google_crc32c takes bytes and arrays without a copy, but no writable memoryview.
+    crc = _crc32c(data if isinstance(data, (bytes, np.ndarray)) else np.frombuffer(data, np.uint8))
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def masked_crcs(payloads: Iterable[bytes], count: int) -> NDArray[np.uint32]:
+    """Returns the masked CRC-32C of each of ``count`` payloads, uint32 ``(count,)``.
+
+    One call a payload and no arithmetic in Python: what many small records need.
+    """
+    crc = np.fromiter(map(_crc32c, payloads), np.uint32, count)
+    # The sum wraps at 2**32, as it should.
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(_MASK_DELTA)
