@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_INSTALL := $(PIP) install --quiet
 WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 DEMO := out/demo
 
 # Is the interpreter one that Patchbeam supports, and can it make a virtual environment?
@@ -28,10 +29,10 @@ demo: $(VENV)/.base ## write a sample scene, export it to TFRecord shards, check
 	$(BIN)/patchbeam look $(DEMO)/scene -o $(DEMO)/scene.png
 
 test: $(VENV)/.test ## run the bounded test suite
-	$(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(PYTEST) --timeout 300 -m "not long" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.test ## run every test, the long ones too
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 1800 $(PYTEST_ARGS)
 
 lint: $(VENV)/.lint ## check style and types
 	$(BIN)/ruff check .

@@ -49,17 +49,15 @@ def is_type_checking(test: ast.expr) -> bool:
 
 
 def statements(node: ast.AST, *, nested: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Import statements under ``node``; without ``nested`` only those that run on import."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        elif not nested and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        elif not nested and isinstance(child, ast.If) and is_type_checking(child.test):
-            for other in child.orelse:
-                yield from statements(other, nested=nested)
-        else:
-            yield from statements(child, nested=nested)
+    """Import statements of ``node``; without ``nested`` only those that run on import."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node
+        return
+    if not nested and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return
+    typing_only = not nested and isinstance(node, ast.If) and is_type_checking(node.test)
+    for child in node.orelse if typing_only else ast.iter_child_nodes(node):
+        yield from statements(child, nested=nested)
 
 
 def imported(path: Path, *, nested: bool = True) -> Iterator[tuple[str, int]]:
@@ -84,11 +82,10 @@ def room(module: str) -> str | None:
 def test_the_walk_sees_every_form_of_import() -> None:
     names = {name for name, _ in imported(ROOT / "patchbeam" / "errors.py")}
     assert {"difflib", "collections.abc.Iterable"} <= names
-    source = "if TYPE_CHECKING:\n    import a\nelse:\n    import b\ndef f():\n    from c import d\n"
-    tree = ast.parse(source)
-    eager = [ast.unparse(s) for s in statements(tree, nested=False)]
-    assert eager == ["import b"]
-    assert [ast.unparse(s) for s in statements(tree, nested=True)] == ["import a", "import b", "from c import d"]
+    tree = ast.parse("if TYPE_CHECKING:\n    import a\nelse:\n    import b\ndef f():\n    from c import d\n")
+    assert [ast.unparse(s) for s in statements(tree, nested=False)] == ["import b"]
+    every = [ast.unparse(s) for s in statements(tree, nested=True)]
+    assert every == ["import a", "import b", "from c import d"]
 
 
 @pytest.mark.parametrize("floor", FLOORS)
