@@ -6,14 +6,19 @@ consecutive patches), :class:`Piece` (where a run's bytes lie). Only pieces are 
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patchbeam.statistics import Moments
+
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,3 +33,120 @@ class BandPixels:
 
     values: Array
     valid: Mask | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelBlock:
+    """The pixels of one read block, margins included.
+
+    Attributes:
+        block: number of the block in the plan's block grid.
+        bands: one entry a band of the export, the mask band last; masked values already hold
+            ``defaultValue`` and array bands have their depth.
+        valid: ``(row, col)``, true where every band is valid; ``None`` when all are.
+    """
+
+    block: int
+    bands: tuple[BandPixels, ...]
+    valid: Mask | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordRun:
+    """The encoded records of consecutive patches.
+
+    Attributes:
+        block: the block they come from.
+        first_patch: index of the first patch looked at.
+        patches: number of patches looked at, dropped ones included.
+        kept: ``(range, [first, count])`` of the patches that have records here.
+        data: framed records, one after the other, uint8.
+        record_size: bytes a framed record when all are equal, else 0.
+        sizes: bytes of each framed record; ``None`` when all are equal.
+        moments: statistics of each band over the kept patches without their margins.
+        rounded: numbers of each band that float32 could not hold exactly.
+    """
+
+    block: int
+    first_patch: int
+    patches: int
+    kept: Ints
+    data: Bytes
+    record_size: int
+    sizes: Ints | None
+    moments: tuple[Moments, ...]
+    rounded: tuple[int, ...]
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        if self.sizes is not None:
+            return len(self.sizes)
+        return len(self.data) // self.record_size if self.record_size else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """Where the bytes of a run, or of the part of it that belongs to one shard, lie.
+
+    Attributes:
+        path: the piece file; empty when there are no records.
+        order: position among all pieces: (first patch, number of the part within the run).
+        patches: patches looked at, counted on a run's first part only.
+        kept: as in :class:`RecordRun`, on a run's first part only.
+        record_size: bytes a framed record when all are equal, else 0.
+        members: ``(member, [records, uncompressed bytes, stored bytes])`` in file order.
+        moments: as in :class:`RecordRun`, on a run's first part only.
+        rounded: as in :class:`RecordRun`, on a run's first part only.
+    """
+
+    path: str
+    order: tuple[int, int]
+    patches: int
+    kept: Ints
+    record_size: int
+    members: Ints
+    moments: tuple[Moments, ...]
+    rounded: tuple[int, ...]
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return int(self.members[:, 0].sum())
+
+    def to_bytes(self) -> bytes:
+        """Returns one byte text for equal pieces, so that a runner may use it in keys."""
+        path = self.path.encode()
+        kept = self.kept.astype("<i8").tobytes()
+        members = self.members.astype("<i8").tobytes()
+        head = struct.pack(
+            "<8q", *self.order, self.patches, self.record_size, len(path), len(kept), len(members), len(self.moments)
+        )
+        moments = b"".join(
+            struct.pack("<q4dq", m.count, m.minimum, m.maximum, m.mean, m.m2, n)
+            for m, n in zip(self.moments, self.rounded, strict=True)
+        )
+        return head + path + kept + members + moments
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Piece:
+        """Reads what :meth:`to_bytes` wrote."""
+        first, part, patches, record_size, n_path, n_kept, n_members, n_moments = struct.unpack_from("<8q", data)
+        at = 64
+        path = data[at : at + n_path].decode()
+        at += n_path
+        kept = np.frombuffer(data, "<i8", n_kept // 8, at).reshape(-1, 2).astype(np.int64)
+        at += n_kept
+        members = np.frombuffer(data, "<i8", n_members // 8, at).reshape(-1, 3).astype(np.int64)
+        at += n_members
+        rows = [struct.unpack_from("<q4dq", data, at + 48 * i) for i in range(n_moments)]
+        return cls(
+            path=path,
+            order=(first, part),
+            patches=patches,
+            kept=kept,
+            record_size=record_size,
+            members=members,
+            moments=tuple(Moments(*row[:5]) for row in rows),
+            rounded=tuple(row[5] for row in rows),
+        )

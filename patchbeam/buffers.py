@@ -1,0 +1,46 @@
+"""Buffers used again: fresh memory costs more than filling it (page faults)."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from patchbeam.elements import Bytes
+
+_KEPT = 4
+
+
+class BufferPool:
+    """Hands out uint8 arrays and takes one back as soon as nobody holds it or a view of it.
+
+    Not safe across threads: one pool a worker's thread.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[Bytes] = []
+        self._idle = self._references(np.empty(1, np.uint8))
+
+    @staticmethod
+    def _references(buffer: Bytes) -> int:
+        return sys.getrefcount(buffer)
+
+    def take(self, size_bytes: int) -> Bytes:
+        """Returns an array of ``size_bytes``, its contents undefined."""
+        best = -1
+        for i in range(len(self._buffers)):
+            # one reference more than a temporary has: the list's
+            free = self._references(self._buffers[i]) <= self._idle + 1
+            fits = len(self._buffers[i]) >= size_bytes
+            if free and fits and (best < 0 or len(self._buffers[i]) < len(self._buffers[best])):
+                best = i
+        if best < 0:
+            fresh = np.empty(size_bytes, np.uint8)
+            self._buffers.append(fresh)
+            if len(self._buffers) > _KEPT:
+                del self._buffers[0]
+            return fresh[:size_bytes]
+        return self._buffers[best][:size_bytes]
+
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[()]]:
+        return BufferPool, ()

@@ -1,0 +1,55 @@
+"""Threads inside one element: GDAL, NumPy, isal and CRC release the interpreter's lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def core_count() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+class Pool:
+    """A pool of threads that keeps order; with one thread everything runs in the caller's.
+
+    A pool is made on the worker and never pickled with work in it.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._executor: ThreadPoolExecutor | None = None
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yields ``function(item)`` in the order of the items; the first error is raised at its place."""
+        if self.threads <= 1:
+            return map(function, items)
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="patchbeam")
+        return self._executor.map(function, items)
+
+    def close(self) -> None:
+        """Ends the threads; waits for work that has begun."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> int:
+        return self.threads
+
+    def __setstate__(self, threads: int) -> None:
+        self.__init__(threads)  # type: ignore[misc]

@@ -1,0 +1,93 @@
+"""Statistics of valid pixels, exact to merge and the same whatever ran the job.
+
+A partial holds count, extremes, mean and the sum of squared deviations (Chan, Golub and LeVeque 1979);
+partials are merged in patch order, so that floating-point results depend on the plan alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Partial statistics of one band.
+
+    Attributes:
+        count: valid values.
+        minimum: smallest value, ``inf`` when there is none.
+        maximum: largest value, ``-inf`` when there is none.
+        mean: arithmetic mean.
+        m2: sum of squared deviations from the mean.
+    """
+
+    count: int = 0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+    mean: float = 0.0
+    m2: float = 0.0
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation, 0 when there is no value."""
+        return math.sqrt(self.m2 / self.count) if self.count else 0.0
+
+    def merge(self, other: Moments) -> Moments:
+        """Returns the statistics of both sets of values together."""
+        if not other.count:
+            return self
+        if not self.count:
+            return other
+        count = self.count + other.count
+        delta = other.mean - self.mean
+        return Moments(
+            count,
+            min(self.minimum, other.minimum),
+            max(self.maximum, other.maximum),
+            self.mean + delta * (other.count / count),
+            self.m2 + other.m2 + delta * delta * (self.count * other.count / count),
+        )
+
+
+EMPTY = Moments()
+
+
+def measure(values: Array, valid: Mask | None = None) -> Moments:
+    """Returns the statistics of the valid values of one array; NaN never counts as a value.
+
+    Args:
+        values: numbers of any shape.
+        valid: the same shape, true where a value counts; ``None`` for all.
+    """
+    if valid is not None and not valid.all():
+        values = values[valid]
+    flat = values.reshape(-1)
+    if flat.dtype.kind == "f":
+        finite = np.isnan(flat)
+        if finite.any():
+            flat = flat[~finite]
+    if not flat.size:
+        return EMPTY
+    low, high = flat.min(), flat.max()
+    numbers = flat.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(numbers.mean())
+        numbers -= mean
+        m2 = float(np.dot(numbers, numbers))
+    return Moments(int(flat.size), float(low), float(high), mean, m2)
+
+
+def merge_all(parts: list[Moments]) -> Moments:
+    """Merges partials from left to right."""
+    total = EMPTY
+    for part in parts:
+        total = total.merge(part)
+    return total
