@@ -16,14 +16,25 @@ _MASK_DELTA = 0xA282EAD8
 _crc32c = google_crc32c.value
 
 
+def _mask(crc: int) -> int:
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
 def masked_crc(data: Buffer) -> int:
     """Returns the masked CRC-32C of ``data``: ``(crc >> 15 | crc << 17) + 0xa282ead8`` modulo 2**32.
 
     The mask is TFRecord's: a CRC of bytes that hold their own CRC would else be a constant.
     """
     # google_crc32c takes bytes and arrays without a copy, but no writable memoryview.
-    crc = _crc32c(data if isinstance(data, (bytes, np.ndarray)) else np.frombuffer(data, np.uint8))
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+    return _mask(_crc32c(data if isinstance(data, (bytes, np.ndarray)) else np.frombuffer(data, np.uint8)))
+
+
+def masked_crc_of_parts(parts: Iterable[bytes | NDArray[Any]]) -> int:
+    """Returns the masked CRC-32C of ``parts`` one after the other, without joining them."""
+    crc = 0
+    for part in parts:
+        crc = google_crc32c.extend(crc, part)
+    return _mask(crc)
 
 
 def masked_crcs(payloads: Iterable[bytes], count: int) -> NDArray[np.uint32]:

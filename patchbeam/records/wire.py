@@ -21,7 +21,10 @@ MAX_VARINT_BYTES = 10
 """Bytes of the longest varint: 64 bits in sevens."""
 
 _LIMITS = tuple(1 << (7 * k) for k in range(1, MAX_VARINT_BYTES))
-# Values handled at once: their matrices of ten bytes stay in the second-level cache.
+_U = np.uint64
+# By length of a varint: the payload bits of its first eight bytes.
+_KEEP = np.array([0x7F7F7F7F7F7F7F7F & ((1 << 8 * min(k, 8)) - 1) for k in range(11)], np.uint64)
+# Values handled at once: their temporaries stay in the second-level cache.
 _CHUNK = 1 << 15
 
 
@@ -88,21 +91,10 @@ def varint_sizes(values: NDArray[Any]) -> int:
     return int(varint_lengths(values).sum(dtype=np.int64))
 
 
-def varint_matrix(values: NDArray[Any], width: int) -> Bytes:
-    """Returns the varint bytes of each value, uint8 ``(value, width)``.
-
-    What lies beyond a value's own length is not part of it; a value needing more than ``width``
-    bytes is the caller's mistake.
-    """
-    unsigned = np.ascontiguousarray(values, np.int64).view(np.uint64).ravel()
-    matrix = np.empty((unsigned.size, width), np.uint8)
-    rest = unsigned
-    for column in range(width):
-        low = rest.astype(np.uint8)  # truncates
-        rest = rest >> np.uint64(7)
-        # A further byte follows where something is left of the value.
-        matrix[:, column] = (low & 0x7F) | ((rest != 0).view(np.uint8) << 7)
-    return matrix
+def varint_column(unsigned: NDArray[np.uint64], sizes: NDArray[np.uint8], column: int) -> Bytes:
+    """Returns byte ``column`` of each value's varint, uint8; meaningless where ``sizes <= column``."""
+    low = (unsigned >> np.uint64(7 * column)).astype(np.uint8)  # truncates
+    return (low & 0x7F) | ((sizes > column + 1).view(np.uint8) << 7)
 
 
 def encode_varints(values: NDArray[Any]) -> Bytes:
@@ -120,19 +112,30 @@ def encode_varints(values: NDArray[Any]) -> Bytes:
         return flat.astype(np.uint8)
     if lowest >= 0x80 and highest < 0x4000:
         # Two bytes each: 0hhhhhhh 1lllllll as one little-endian number.
-        pairs = flat.astype(np.uint16)
-        return (((pairs << 1) & 0x7F00) | (pairs & 0x7F) | 0x80).astype("<u2", copy=False).view(np.uint8)
+        pairs = flat.astype("<u2")
+        joined: NDArray[Any] = ((pairs << 1) & 0x7F00) | (pairs & 0x7F) | 0x80
+        flat_bytes: Bytes = joined.astype("<u2", copy=False).view(np.uint8)
+        return flat_bytes
     parts = [_encode_mixed(flat[start : start + _CHUNK]) for start in range(0, flat.size, _CHUNK)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _encode_mixed(values: NDArray[Any]) -> Bytes:
-    sizes = varint_lengths(values)
+    unsigned = np.ascontiguousarray(values, np.int64).view(np.uint64)
+    sizes = varint_lengths(unsigned)
     width = int(sizes.max())
-    matrix = varint_matrix(values, width)
     if int(sizes.min()) == width:
-        return matrix.ravel()
-    return matrix[np.arange(width, dtype=np.uint8) < sizes[:, None]]
+        return np.stack([varint_column(unsigned, sizes, column) for column in range(width)], 1).ravel()
+    starts = np.cumsum(sizes, dtype=np.int64)
+    total = int(starts[-1])
+    starts -= sizes
+    out = np.empty(total + width, np.uint8)
+    # From the last column to the first: a value shorter than ``column`` spoils a byte of a later
+    # value, which is then written in this column by that value (of equal indices the last counts)
+    # or in a lower one.
+    for column in reversed(range(width)):
+        out[starts + column] = varint_column(unsigned, sizes, column)
+    return out[:total]
 
 
 def decode_varints(data: Bytes) -> Ints:
@@ -155,19 +158,29 @@ def decode_varints(data: Bytes) -> Ints:
     longest, shortest = int(sizes.max()), int(sizes.min())
     if longest > MAX_VARINT_BYTES:
         raise CorruptRecord(f"an int64 value is a varint of {longest} bytes; ten is the most")
-    if longest == shortest:
-        return _combine(data.reshape(-1, longest))
-    low = data & 0x7F
-    values = low[starts].astype(np.uint64)
-    for column in range(1, longest):
+    if longest == shortest == 2:
+        pairs = np.frombuffer(data.tobytes(), "<u2")
+        return ((pairs & 0x7F) | ((pairs >> 1) & 0x3F80)).astype(np.int64)
+    padded = np.empty(data.size + MAX_VARINT_BYTES, np.uint8)
+    padded[: data.size] = data
+    values = np.empty(starts.size, np.uint64)
+    for start in range(0, starts.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        values[part] = _combine(padded, starts[part], sizes[part], longest)
+    return values.view(np.int64)
+
+
+def _combine(padded: Bytes, starts: Ints, sizes: Ints, longest: int) -> NDArray[np.uint64]:
+    # The eight bytes from each start as one number, then the sevens pushed together: pairs of
+    # bytes to 14 bits, pairs of those to 28, and of those to 56.
+    words = np.ndarray((padded.size - 7,), "<u8", padded, 0, (1,)).take(starts)
+    words = words & _KEEP[sizes]
+    words = (words & _U(0x007F007F007F007F)) | ((words & _U(0x7F007F007F007F00)) >> _U(1))
+    if longest > 2:
+        words = (words & _U(0x00003FFF00003FFF)) | ((words & _U(0x3FFF00003FFF0000)) >> _U(2))
+    if longest > 4:
+        words = (words & _U(0x000000000FFFFFFF)) | ((words & _U(0x0FFFFFFF00000000)) >> _U(4))
+    for column in range(8, longest):
         longer = np.flatnonzero(sizes > column)
-        values[longer] |= low[starts[longer] + column].astype(np.uint64) << np.uint64(7 * column)
-    return values.view(np.int64)
-
-
-def _combine(matrix: Bytes) -> Ints:
-    # Varints of one length, uint8 (value, byte).
-    values = (matrix[:, 0] & 0x7F).astype(np.uint64)
-    for column in range(1, matrix.shape[1]):
-        values |= (matrix[:, column] & 0x7F).astype(np.uint64) << np.uint64(7 * column)
-    return values.view(np.int64)
+        words[longer] |= (padded[starts[longer] + column] & 0x7F).astype(np.uint64) << _U(7 * column)
+    return words
