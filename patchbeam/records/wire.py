@@ -94,7 +94,10 @@ def varint_sizes(values: NDArray[Any]) -> int:
 def varint_column(unsigned: NDArray[np.uint64], sizes: NDArray[np.uint8], column: int) -> Bytes:
     """Returns byte ``column`` of each value's varint, uint8; meaningless where ``sizes <= column``."""
     low = (unsigned >> np.uint64(7 * column)).astype(np.uint8)  # truncates
-    return (low & 0x7F) | ((sizes > column + 1).view(np.uint8) << 7)
+    more = (sizes > column + 1).view(np.uint8)
+    low &= 0x7F
+    low |= more << 7
+    return low
 
 
 def encode_varints(values: NDArray[Any]) -> Bytes:

@@ -1,0 +1,287 @@
+"""The two gzip profiles: indexed members that can be sought, and one member as stock zlib writes it.
+
+An *indexed* file is a row of gzip members (RFC 1952). Each header has a ``FEXTRA`` subfield ``PB``
+of 12 bytes: u64 size of the whole compressed member, u32 number of records in it, little-endian; as
+BGZF does for its blocks. Every gzip reader skips the field and reads on into the next member; ours
+walks from header to header and inflates members apart.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from patchbeam.errors import CorruptRecord, PatchbeamError
+from patchbeam.records.crc import Buffer, masked_crc
+from patchbeam.records.inflate import InflateError
+from patchbeam.records.parse import as_view
+
+GROUP_BYTES = 256 * 1024
+"""Fewest bytes before compression of a member that holds several records."""
+
+HEADER_BYTES = 28
+TRAILER_BYTES = 8
+_MAGIC = b"\x1f\x8b\x08"
+# Magic, FLG = FEXTRA, MTIME 0, XFL 0, OS 255 (unknown), XLEN 16, subfield PB of 12 bytes.
+_HEADER = _MAGIC + b"\x04" + bytes(5) + b"\xff" + struct.pack("<H", 16) + b"PB" + struct.pack("<H", 12)
+_ZLIB6_HEADER = _MAGIC + bytes(6) + b"\xff"
+# Deflate makes at most 258 bytes of two bits.
+_MAX_RATIO = 1032
+Profile = Literal["indexed", "zlib6"]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Where one member of an indexed file lies.
+
+    Attributes:
+        offset: of its first byte in the stored file.
+        size: stored bytes, header and trailer included.
+        records: how many records it holds.
+    """
+
+    offset: int
+    size: int
+    records: int
+
+
+def sniff(first: bytes) -> Literal["plain", "gzip"]:
+    """Tells a plain record file from a gzip file by its first 12 bytes (fewer when it is shorter).
+
+    It is plain when bytes 8 to 11 are the masked CRC of bytes 0 to 7, or when it is empty; else gzip
+    when it starts ``1f 8b 08``. (The magic alone is not enough: a plain record can start so.)
+
+    Raises:
+        CorruptRecord: it is neither.
+    """
+    if not first:
+        return "plain"
+    if len(first) >= 12 and struct.unpack_from("<I", first, 8)[0] == masked_crc(bytes(first[:8])):
+        return "plain"
+    if first[:3] == _MAGIC:
+        return "gzip"
+    raise CorruptRecord(
+        f"starts {bytes(first[:12]).hex(' ')}: neither a record length with its CRC nor a gzip header; "
+        "it is no TFRecord file or its first bytes are damaged",
+        record=0,
+        byte=0,
+    )
+
+
+def member(data: Buffer, level: int = 2, *, records: int = 1) -> bytes:
+    """Returns ``data`` as one indexed member.
+
+    Args:
+        data: whole framed records.
+        level: isal's, 0 to 3.
+        records: how many records ``data`` holds.
+    """
+    view = as_view(data)
+    body = isal_zlib.compress(view, level, -15)
+    size = HEADER_BYTES + len(body) + TRAILER_BYTES
+    trailer = struct.pack("<II", isal_zlib.crc32(view), len(view) & 0xFFFFFFFF)
+    return b"".join((_HEADER, struct.pack("<QI", size, records), body, trailer))
+
+
+def group_records(sizes: NDArray[Any] | Sequence[int], minimum: int = GROUP_BYTES) -> list[int]:
+    """Returns how many records go into each member: as few as make ``minimum`` bytes.
+
+    Args:
+        sizes: bytes of each framed record, in order.
+        minimum: bytes before compression at which a member is full; the last may hold less.
+    """
+    ends = np.cumsum(np.asarray(sizes, np.int64))
+    groups = []
+    first = 0
+    filled = 0
+    while first < ends.size:
+        after = min(int(np.searchsorted(ends, filled + minimum)) + 1, ends.size)
+        groups.append(after - first)
+        filled = int(ends[after - 1])
+        first = after
+    return groups
+
+
+def compress_members(
+    data: Buffer, sizes: NDArray[Any] | Sequence[int], level: int = 2, *, pool: Executor | None = None
+) -> list[bytes]:
+    """Compresses consecutive records into indexed members, grouped by :func:`group_records`.
+
+    Args:
+        data: the framed records, one after the other.
+        sizes: bytes of each; their sum is the size of ``data``.
+        level: isal's, 0 to 3.
+        pool: where members are compressed side by side; the result is the same.
+    """
+    view = as_view(data)
+    ends = np.concatenate(([0], np.cumsum(np.asarray(sizes, np.int64))))
+    if int(ends[-1]) != len(view):
+        raise ValueError(f"record sizes add up to {int(ends[-1])} bytes, the buffer holds {len(view)}")
+    groups = group_records(sizes)
+    bounds = ends[np.concatenate(([0], np.cumsum(groups, dtype=np.int64)))].tolist()
+    parts = [view[start:end] for start, end in pairwise(bounds)]
+    run = map if pool is None else pool.map
+    return list(run(lambda part, records: member(part, level, records=records), parts, groups))
+
+
+def member_size(header: Buffer) -> tuple[int, int] | None:
+    """Returns the member's size in bytes and its number of records, or ``None`` when it is not indexed.
+
+    Args:
+        header: at least the member's first 28 bytes.
+    """
+    view = as_view(header)
+    if len(view) < HEADER_BYTES or view[:16] != _HEADER:
+        return None
+    size, records = struct.unpack_from("<QI", view, 16)
+    return size, records
+
+
+def iter_members(source: Buffer | BinaryIO, *, name: str | None = None) -> Iterator[Member]:
+    """Walks the members of an indexed file by their headers; nothing is inflated.
+
+    Args:
+        source: the stored bytes, or a seekable file.
+        name: of the file, for errors.
+
+    Raises:
+        CorruptRecord: a header is damaged or missing, or a member would end after the file does.
+            ``record`` is the number of records in the members before it. ``byte`` is ``None``, as
+            the position in the uncompressed stream is not known; the message gives the stored one.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
+        view = as_view(source)
+        length = len(view)
+    else:
+        view = None
+        length = source.seek(0, 2)
+    offset = records = 0
+    while offset < length:
+        if view is None:
+            assert not isinstance(source, (bytes, bytearray, memoryview, np.ndarray))
+            source.seek(offset)
+            header: Buffer = source.read(HEADER_BYTES)
+        else:
+            header = view[offset : offset + HEADER_BYTES]
+        found = member_size(header)
+        if found is None:
+            raise CorruptRecord(f"no indexed gzip member at stored byte {offset}", file=name, record=records)
+        size, count = found
+        if size < HEADER_BYTES + TRAILER_BYTES or size > length - offset or count == 0:
+            raise CorruptRecord(
+                f"the gzip member at stored byte {offset} says {size} bytes and {count} records; "
+                f"the file has {length - offset} bytes from there",
+                file=name,
+                record=records,
+            )
+        yield Member(offset, size, count)
+        offset += size
+        records += count
+
+
+def inflate(data: Buffer) -> bytes:
+    """Inflates exactly one indexed member.
+
+    Raises:
+        CorruptRecord: ``data`` is not one whole undamaged member.
+    """
+    view = as_view(data)
+    found = member_size(view)
+    if found is None or found[0] != len(view) or len(view) < HEADER_BYTES + TRAILER_BYTES:
+        raise CorruptRecord(f"{len(view)} bytes that are not one whole indexed gzip member")
+    crc, size = struct.unpack_from("<II", view, len(view) - TRAILER_BYTES)
+    body = view[HEADER_BYTES:-TRAILER_BYTES]
+    if size > len(body) * _MAX_RATIO:
+        raise CorruptRecord(f"the gzip trailer says {size} bytes; {len(body)} bytes cannot inflate to that")
+    stream = isal_zlib.decompressobj(-15)
+    try:
+        # One byte more than due shows a body that is too long without inflating all of it.
+        out = stream.decompress(body, size + 1)
+    except InflateError as error:
+        raise CorruptRecord(f"the gzip member does not inflate: {error}") from None
+    if not stream.eof or stream.unused_data or len(out) != size:
+        raise CorruptRecord(f"the gzip member does not end after the {size} bytes that its trailer says")
+    if isal_zlib.crc32(out) != crc:
+        raise CorruptRecord("the gzip member's CRC-32 is not that of its content")
+    return out
+
+
+class Zlib6Writer:
+    """Writes one gzip member as the service does: no name, no time, OS 255, zlib level 6.
+
+    What is written depends on the whole content alone, not on how it is cut into writes.
+    """
+
+    def __init__(self, target: BinaryIO) -> None:
+        """Writes to ``target``, which is left open.
+
+        Raises:
+            PatchbeamError: this Python's zlib writes other bytes than stock zlib.
+        """
+        self_test()
+        self._target = target
+        self._deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_DEFAULT_STRATEGY)
+        self._crc = 0
+        self._size = 0
+        target.write(_ZLIB6_HEADER)
+
+    def write(self, data: Buffer) -> None:
+        """Adds ``data``."""
+        view = as_view(data)
+        self._crc = isal_zlib.crc32(view, self._crc)
+        self._size += len(view)
+        self._target.write(self._deflate.compress(view))
+
+    def close(self) -> None:
+        """Writes the end of the member."""
+        self._target.write(self._deflate.flush())
+        self._target.write(struct.pack("<II", self._crc, self._size & 0xFFFFFFFF))
+
+
+_TESTED: list[bool] = []
+
+
+def self_test(deflate: Any = zlib) -> None:
+    """Refuses a zlib that deflates otherwise than stock zlib at level 6 (zlib-ng, hardware deflate).
+
+    Args:
+        deflate: the module to test, with zlib's ``compressobj``.
+
+    Raises:
+        PatchbeamError: a known input does not give the known bytes.
+    """
+    if deflate is zlib and _TESTED:
+        return
+    stream = deflate.compressobj(6, 8, -15, 8, 0)
+    body = stream.compress(_test_input()) + stream.flush()
+    found = (len(body), zlib.crc32(body))
+    if found != _TEST_OUTPUT:
+        raise PatchbeamError(
+            f"this Python's zlib ({getattr(deflate, 'ZLIB_RUNTIME_VERSION', 'of unknown version')}) does not "
+            f"write what stock zlib writes at level 6 (size and CRC {found}, expected {_TEST_OUTPUT}); use a "
+            "Python built with stock zlib, or gzip: indexed"
+        )
+    if deflate is zlib:
+        _TESTED.append(True)
+
+
+def _test_input() -> bytes:
+    # A smooth float32 image with texture, from integers alone: short and long matches, lazy ones,
+    # literals, and more than two windows of it.
+    at = np.arange(40_000, dtype=np.uint32)
+    texture = (at * np.uint32(2654435761) >> np.uint32(27)) & np.uint32(7)
+    image = (at // 200) * 3 + (at % 200) * 2 + texture
+    return (image % 700).astype("<f4").tobytes()
+
+
+# Size and CRC-32 of what stock zlib 1.2.13 makes of it; files of the service agree with that zlib.
+_TEST_OUTPUT = (21_078, 716_371_644)

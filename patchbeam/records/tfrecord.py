@@ -1,0 +1,224 @@
+"""TFRecord files: framing, and readers and writers of whole files, plain or gzip.
+
+A record is a u64 length, the masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C of
+the data, all little-endian. A plain file cut exactly between two records, or a gzip file cut exactly
+between two members, is a valid shorter file: counts in the manifest tell, nothing in the file does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from os import PathLike, fspath
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchbeam.errors import CorruptRecord
+from patchbeam.records.crc import Buffer, masked_crc
+from patchbeam.records.gzip import GROUP_BYTES, Profile, Zlib6Writer, member, sniff
+from patchbeam.records.inflate import inflated
+from patchbeam.records.layout import FRAME_BYTES, MAX_MESSAGE_BYTES
+from patchbeam.records.parse import as_view
+
+__all__ = ["frame", "masked_crc", "read_records", "record_offsets", "write_records"]
+
+_READ_BYTES = 1 << 20
+
+
+def frame(data: Buffer) -> bytes:
+    """Returns ``data`` as one framed record."""
+    view = as_view(data)
+    length = struct.pack("<Q", len(view))
+    return b"".join(
+        (length, struct.pack("<I", masked_crc(length)), view, struct.pack("<I", masked_crc(data)))
+    )
+
+
+def record_length(header: Buffer, available: int | None = None) -> int:
+    """Checks a record's 12-byte header and returns the length of its data.
+
+    Args:
+        header: the header's bytes.
+        available: bytes between the header and the end of the file, when that is known.
+
+    Raises:
+        CorruptRecord: the header is cut short, its CRC is wrong, or the length is more than any
+            protobuf message or than the file has. No memory is taken for it before.
+    """
+    view = as_view(header)
+    if len(view) < 12:
+        raise CorruptRecord(f"the file ends inside a record header, after {len(view)} of its 12 bytes")
+    length, crc = struct.unpack_from("<QI", view)
+    if masked_crc(bytes(view[:8])) != crc:
+        raise CorruptRecord(f"the CRC of the record's length ({length}) is wrong: damaged data")
+    if length > MAX_MESSAGE_BYTES:
+        raise CorruptRecord(
+            f"the record says {length} bytes; protobuf messages have at most {MAX_MESSAGE_BYTES}"
+        )
+    if available is not None and length + 4 > available:
+        raise CorruptRecord(_cut_short(length, available))
+    return int(length)
+
+
+def _cut_short(length: int, available: int) -> str:
+    return f"the record says {length} bytes of data and the file ends {available} bytes after its header"
+
+
+def check_data(data: Buffer, footer: Buffer) -> None:
+    """Compares a record's data with its masked CRC.
+
+    Raises:
+        CorruptRecord: they differ.
+    """
+    stored = int.from_bytes(as_view(footer), "little")
+    found = masked_crc(data)
+    if stored != found:
+        raise CorruptRecord(f"the data's CRC is {found:#010x}, the record says {stored:#010x}: damaged data")
+
+
+def record_offsets(data: Buffer, *, name: str | None = None, first: int = 0) -> NDArray[np.int64]:
+    """Walks the headers of the framed records in ``data``; the data itself is not touched.
+
+    Args:
+        data: whole framed records: a plain file, or an inflated member.
+        name: of the file, for errors.
+        first: number of the first record, for errors.
+
+    Returns:
+        Where each record starts and, last, where the last one ends: int64 ``(records + 1,)``.
+
+    Raises:
+        CorruptRecord: a header is damaged, or the data ends inside a record.
+    """
+    view = as_view(data)
+    offsets = [0]
+    position = 0
+    while position < len(view):
+        try:
+            length = record_length(view[position : position + 12], len(view) - position - 12)
+        except CorruptRecord as error:
+            raise _placed(error, name, first + len(offsets) - 1, position) from None
+        position += length + FRAME_BYTES
+        offsets.append(position)
+    return np.array(offsets, np.int64)
+
+
+def read_records(
+    source: str | PathLike[str] | BinaryIO, *, check: bool = True, name: str | None = None
+) -> Iterator[memoryview]:
+    """Reads the data of every record of a file, plain or gzip by its content, in bounded memory.
+
+    Args:
+        source: a path, or a file open for reading in binary.
+        check: whether to compare the data with its CRC. Lengths are always checked.
+        name: of the file, for errors; by default the path.
+
+    Yields:
+        The data of each record. A view that is kept keeps up to 1 MiB round it.
+
+    Raises:
+        CorruptRecord: with the file, the number of the record and the byte of the uncompressed
+            stream at which it starts. Damage to the end of a gzip member is reported at the record
+            that would follow it.
+    """
+    if isinstance(source, (str, PathLike)):
+        with open(source, "rb") as file:
+            yield from read_records(file, check=check, name=name or fspath(source))
+        return
+    record = position = 0
+    try:
+        stream = _Stream(_chunks(source))
+        while not stream.at_end():
+            length = record_length(stream.take(12))
+            data = stream.take(length)
+            footer = stream.take(4)
+            if len(footer) < 4:
+                raise CorruptRecord(_cut_short(length, len(data) + len(footer)))
+            if check:
+                check_data(data, footer)
+            yield data
+            record += 1
+            position += length + FRAME_BYTES
+    except CorruptRecord as error:
+        raise _placed(error, name, record, position) from None
+
+
+def write_records(path: str | PathLike[str], datas: Iterable[Buffer], gzip: Profile | None = None) -> int:
+    """Writes a file of records.
+
+    Args:
+        path: of a local file, which is replaced.
+        datas: the data of each record, without framing.
+        gzip: ``None`` for a plain file, or the profile.
+
+    Returns:
+        How many records were written.
+    """
+    count = 0
+    with open(path, "wb") as file:
+        if gzip == "indexed":
+            group: list[bytes] = []
+            size = 0
+            for data in datas:
+                group.append(frame(data))
+                size += len(group[-1])
+                count += 1
+                if size >= GROUP_BYTES:
+                    file.write(member(b"".join(group), records=len(group)))
+                    group, size = [], 0
+            if group:
+                file.write(member(b"".join(group), records=len(group)))
+            return count
+        writer = Zlib6Writer(file) if gzip == "zlib6" else file
+        for data in datas:
+            writer.write(frame(data))
+            count += 1
+        if isinstance(writer, Zlib6Writer):
+            writer.close()
+    return count
+
+
+def _placed(error: CorruptRecord, name: str | None, record: int, byte: int) -> CorruptRecord:
+    return CorruptRecord(error.what, file=name, record=record, byte=byte)
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    first = file.read(_READ_BYTES)
+    if sniff(first[:12]) == "gzip":
+        yield from inflated(file, first)
+        return
+    while first:
+        yield first
+        first = file.read(_READ_BYTES)
+
+
+class _Stream:
+    """Takes byte counts from a row of chunks; a view of the chunk where that is possible."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._chunk = memoryview(b"")
+
+    def at_end(self) -> bool:
+        while not self._chunk:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return True
+            self._chunk = memoryview(chunk)
+        return False
+
+    def take(self, size: int) -> memoryview:
+        # Fewer bytes than asked for when the stream ends. Memory grows with what has come, never
+        # with what was asked for.
+        if size <= len(self._chunk):
+            taken, self._chunk = self._chunk[:size], self._chunk[size:]
+            return taken
+        parts = []
+        missing = size
+        while missing and not self.at_end():
+            parts.append(self._chunk[:missing])
+            self._chunk = self._chunk[missing:]
+            missing -= len(parts[-1])
+        return memoryview(b"".join(parts))
