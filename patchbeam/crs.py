@@ -1,0 +1,93 @@
+"""Coordinate reference systems: parsing, comparison, units.
+
+Coordinates are always x, y (longitude, latitude) here, whatever axis order a CRS declares.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from odc.geo.crs import CRS
+from pyproj.exceptions import CRSError
+
+from patchbeam.errors import GridError
+
+EARTH_RADIUS_M = 6378137.0
+"""Metres of the equatorial radius by which the service turns a scale into degrees."""
+
+_MODIS_SINUSOIDAL = "+proj=sinu +lon_0=0 +x_0=0 +y_0=0 +R=6371007.181 +units=m +no_defs"
+_NOT_IN_PROJ = {"SR-ORG:6974": _MODIS_SINUSOIDAL, "SR-ORG:6842": _MODIS_SINUSOIDAL}
+"""Codes that the service writes and PROJ does not know."""
+
+
+def parse_crs(text: str, key: str = "grid.crs") -> CRS:
+    """Returns the CRS of any text that PROJ takes, or of a MODIS sinusoidal ``SR-ORG`` code.
+
+    Args:
+        text: such as ``EPSG:32633``, WKT, PROJJSON or a PROJ string.
+        key: where the text stands, for the error.
+
+    Raises:
+        GridError: it is not a CRS, or not one of maps (geographic or projected).
+    """
+    try:
+        crs = CRS(_NOT_IN_PROJ.get(text.strip().upper(), text))
+    except (CRSError, AttributeError, TypeError, ValueError) as error:
+        raise GridError(
+            f"{key}: {text!r} is not a coordinate reference system; give a code such as EPSG:32633, WKT or "
+            f"a PROJ string ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+        ) from error
+    if not (crs.geographic or crs.projected):
+        raise GridError(f"{key}: {text!r} is neither geographic nor projected, so it cannot hold a map")
+    return crs
+
+
+def describe(crs: CRS | None) -> str:
+    """Returns a short name of a CRS for messages: its code, else its name."""
+    if crs is None:
+        return "no CRS"
+    text = str(crs)
+    return text if len(text) <= 24 else f"CRS {crs.proj.name!r}"
+
+
+def same_crs(one: CRS | None, other: CRS | None) -> bool:
+    """True when two CRS give the same x, y; heights and the declared axis order do not count."""
+    if one is None or other is None:
+        return one is other
+    return one is other or str(one) == str(other) or _same_text(str(one), str(other))
+
+
+@lru_cache(maxsize=4096)
+def _same_text(one: str, other: str) -> bool:
+    first, second = (_horizontal(CRS(text)) for text in (one, other))
+    return bool(first == second or first.proj.equals(second.proj, ignore_axis_order=True))
+
+
+def _horizontal(crs: CRS) -> CRS:
+    return CRS(crs.proj.sub_crs_list[0]) if crs.proj.is_compound else crs
+
+
+def longitude_period(crs: CRS | None) -> float | None:
+    """Returns a full turn in the units of a geographic CRS (360 in degrees); ``None`` for others."""
+    if crs is None or not crs.geographic:
+        return None
+    factor = _unit_factor(crs)
+    return 360.0 if math.isclose(factor, math.radians(1), rel_tol=1e-9) else 2 * math.pi / factor
+
+
+def pixel_size(scale_m: float, crs: CRS) -> float:
+    """Returns a pixel size in metres as CRS units.
+
+    Geographic: ``degrees(scale / 6378137)``, as real exports have it. Projected: metres, divided by
+    the metres of the CRS's unit where that is another one.
+    """
+    factor = _unit_factor(crs)
+    if not crs.geographic:
+        return scale_m if factor == 1.0 else scale_m / factor
+    angle = scale_m / EARTH_RADIUS_M
+    return math.degrees(angle) if longitude_period(crs) == 360.0 else angle / factor
+
+
+def _unit_factor(crs: CRS) -> float:
+    return float(_horizontal(crs).proj.axis_info[0].unit_conversion_factor)
