@@ -1,0 +1,263 @@
+"""Files of the local file system. Called through :mod:`patchbeam.storage`."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from patchbeam.errors import OutputExists, OutputUnusable
+from patchbeam.storage.base import (
+    TEMPORARY,
+    Buffer,
+    FileRange,
+    FileStat,
+    Piece,
+    ReadChunks,
+    is_remote,
+    read_failed,
+    reason,
+    write_failed,
+)
+from patchbeam.storage.replace import UNSUPPORTED, Replacing, reading, writing
+
+
+def list_names(prefix: str) -> list[str]:
+    """Files of one folder whose path starts with ``prefix``, sorted."""
+    folder, base = os.path.split(prefix)
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name.startswith(base) and not entry.name.startswith(TEMPORARY) and not entry.is_dir()
+            ]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failed(folder or ".", "list", error) from error
+    return sorted(prefix[: len(prefix) - len(base)] + name for name in names)
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file at ``path``."""
+    return os.path.isfile(path)
+
+
+def stat(path: str) -> FileStat:
+    """Size and time of the last change."""
+    with reading(path, "look at"):
+        found = os.stat(path)
+    seconds, rest = divmod(found.st_mtime_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return FileStat(size_bytes=found.st_size, modified=f"{moment}.{rest:09d}Z")
+
+
+def read_bytes(path: str, start: int, length: int | None) -> bytes:
+    """Bytes from ``start``, fewer than ``length`` at the end of the file."""
+    with reading(path), open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        wanted = max(0, size - start) if length is None else max(0, min(length, size - start))
+        data = bytearray(wanted)
+        view, done = memoryview(data), 0
+        while done < wanted:
+            got = os.preadv(file.fileno(), [view[done : done + (1 << 30)]], start + done)
+            if not got:
+                break
+            done += got
+        return bytes(data) if done == wanted else bytes(data[:done])
+
+
+class _File(io.FileIO):
+    """A file whose read errors name it."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        with reading(str(self.name)):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with reading(str(self.name)):
+            return super().readall()
+
+
+def open_read(path: str) -> BinaryIO:
+    """A seekable file; it has a descriptor, so it can be mapped."""
+    with reading(path, "open"):
+        return io.BufferedReader(_File(path), 256 << 10)
+
+
+def write_parts(path: str, buffers: Iterable[Buffer]) -> FileStat:
+    """Writes a new file from buffers; it appears when all of them are in it."""
+    with Replacing(path) as target:
+        for data in buffers:
+            target.write(data)
+    return replace(stat(path), crc32c=target.sum.text)
+
+
+def create_new(path: str, data: Buffer) -> None:
+    """Writes a file, whole at once, unless there is one already."""
+    temporary = os.path.join(os.path.dirname(path), f"{TEMPORARY}{secrets.token_hex(8)}.new")
+    write_parts(temporary, [data])
+    try:
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            # No hard links here: create it empty first, so that only one of two writers goes on.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            os.replace(temporary, path)
+    except FileExistsError as error:
+        raise OutputExists(f"{path}: exists already") from error
+    except OSError as error:
+        raise write_failed(path, "create", error) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def concat(pieces: Sequence[Piece], destination: str, *, consume: bool, fetch: ReadChunks) -> FileStat:
+    """Joins parts into one file; ``fetch`` reads the paths that are not local."""
+    if consume and len(pieces) == 1 and not isinstance(pieces[0], np.ndarray):
+        whole = _whole_file(pieces[0])
+        if whole is not None and _take_over(whole, destination):
+            return stat(destination)
+    with Replacing(destination) as target:
+        for piece in pieces:
+            if isinstance(piece, np.ndarray):
+                target.write(piece)
+            elif is_remote(path := piece if isinstance(piece, str) else piece.path):
+                start, length = (0, None) if isinstance(piece, str) else (piece.start, piece.length)
+                for data in fetch(path, start, length):
+                    target.write(data)
+            else:
+                target.copy(piece)
+    return stat(destination)
+
+
+def _whole_file(piece: str | FileRange) -> str | None:
+    if isinstance(piece, str):
+        return None if is_remote(piece) else piece
+    if piece.start or is_remote(piece.path) or stat(piece.path).size_bytes != piece.length:
+        return None
+    return piece.path
+
+
+def _take_over(piece: str, destination: str) -> bool:
+    """Makes the piece the destination; false where only a copy can do it.
+
+    A hard link is tried first: the piece then stays where it is, so that a task that is run twice finds
+    it again, and no byte moves. Pieces are never changed in place, so sharing one is safe.
+    """
+    with writing(destination, "create"):
+        os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
+    temporary = os.path.join(os.path.dirname(destination), f"{TEMPORARY}{secrets.token_hex(8)}.tmp")
+    try:
+        os.link(piece, temporary)
+        os.replace(temporary, destination)
+        # When both were one file already, replace has done nothing and the extra name is still there.
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        return True
+    except FileNotFoundError as error:
+        raise read_failed(piece, "move", error) from error
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if error.errno not in UNSUPPORTED:
+            raise write_failed(destination, f"move {piece} here", error) from error
+    try:
+        os.replace(piece, destination)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise write_failed(destination, f"move {piece} here", error) from error
+    return True
+
+
+def rename(source: str, destination: str) -> None:
+    """Moves a file, over one that is there."""
+    with writing(destination, "create"):
+        os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
+    try:
+        os.replace(source, destination)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise write_failed(destination, f"move {source} here", error) from error
+        with Replacing(destination) as target:
+            target.copy(source)
+        delete(source)
+
+
+def delete(path: str) -> None:
+    """Deletes a file; none there is no error."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise write_failed(path, "delete", error) from error
+
+
+def delete_tree(folder: str) -> None:
+    """Deletes a folder with all that is in it; none there is no error."""
+    real = os.path.realpath(folder)
+    if not folder or os.path.realpath(os.curdir).startswith(os.path.join(real, "")) or os.path.ismount(real):
+        raise ValueError(f"{folder!r} holds more than one job's files; it is not deleted")
+    if real == os.path.realpath(os.curdir):
+        raise ValueError(f"{folder!r} is the working folder; it is not deleted")
+
+    def failed(_: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+        # Another process that cleans up too may have been faster.
+        if not isinstance(error[1], FileNotFoundError):
+            raise write_failed(path, "delete", error[1]) from error[1]
+
+    shutil.rmtree(folder.rstrip("/") or folder, onerror=failed)
+
+
+def free_bytes(folder: str) -> int | None:
+    """Bytes that can still be written in a folder, or where it would be made."""
+    try:
+        return shutil.disk_usage(_nearest_folder(folder)).free
+    except OSError:
+        return None
+
+
+def _nearest_folder(folder: str) -> str:
+    """The folder, or the nearest one above it that there is."""
+    current = os.path.abspath(folder)
+    while not os.path.lexists(current):
+        current = os.path.dirname(current)
+    return current
+
+
+def check_writable(prefix: str) -> None:
+    """Writes and deletes a small file where the outputs would go."""
+    folder = os.path.dirname(prefix) or "."
+    try:
+        nearest = _nearest_folder(folder)
+        if not os.path.isdir(nearest):
+            kind = "a link to nothing" if os.path.islink(nearest) else "a file, not a folder"
+            raise OutputUnusable(f"{prefix}: cannot write here: {nearest} is {kind}; choose another output")
+        probe = os.path.join(nearest, f"{TEMPORARY}{secrets.token_hex(8)}.probe")
+        try:
+            with open(probe, "xb") as file:
+                file.write(b"probe")
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(probe)
+    except OSError as error:
+        if isinstance(error, OutputUnusable):
+            raise
+        raise OutputUnusable(
+            f"{prefix}: cannot write in {nearest}: {reason(error)}; choose another output or make room there"
+        ) from error
