@@ -1,0 +1,249 @@
+"""The lie of the land: which kind of ground each pixel is, and its relief, texture and growth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import cos, pi, sin
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchbeam.scene.noise import LATTICE, Field, Floats, Ints, Texture, draw_out, hashed, salt_of
+from patchbeam.scene.spectra import KINDS, NUMBER, VARIANTS, by_code
+
+# Shares of the scene that the fields are cut off at; parcels shift them a little.
+_LAKES, _RIVERS, _WOODS, _TOWNS, _PITS = 0.05, 0.02, 0.27, 0.055, 0.004
+
+# What grows on parcels, in parts of a hundred.
+_CROPS = (
+    ("wheat", 25),
+    ("barley", 11),
+    ("rape", 12),
+    ("maize", 18),
+    ("sugar beet", 6),
+    ("fallow", 3),
+    ("meadow", 16),
+    ("pasture", 9),
+)
+_SYSTEMS = 7  # neighbourhoods of parcels that share a direction and a size
+_PARCELS = 4096
+_TOWN_SIDE = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ground:
+    """The ground of one window, each ``(row, col)``.
+
+    Attributes:
+        code: index into the tables of :mod:`patchbeam.scene.spectra`, intp.
+        light: factor of brightness by relief and texture, float32.
+        vigour: growth relative to the rest of the field, about -1 to 1, float32.
+    """
+
+    code: NDArray[np.intp]
+    light: Floats
+    vigour: Floats
+
+
+class Landscape:
+    """The land of one seed, fitted to a scene of one size.
+
+    Shares of water, woods and towns are fitted on a coarse sample of the whole scene, so that even a
+    small scene has some of each. Apart from that every pixel depends on its position alone.
+    """
+
+    def __init__(self, seed: int, width: int, height: int, *, widest: int) -> None:
+        self._height_field = Field(salt=salt_of(seed, 1), largest=2048, smallest=16, roughness=0.5)
+        self._river_field = Field(salt=salt_of(seed, 2), largest=2048, smallest=32, roughness=0.42)
+        self._wood_field = Field(salt=salt_of(seed, 3), largest=512, smallest=16, roughness=0.62)
+        self._town_field = Field(salt=salt_of(seed, 4), largest=512, smallest=32, roughness=0.4)
+        self._system_field = Field(salt=salt_of(seed, 5), largest=1024, smallest=64, roughness=0.35)
+        self._vigour_field = Field(salt=salt_of(seed, 6), largest=256, smallest=16, roughness=0.7)
+        self._grain = Texture(salt_of(seed, 7), period=509, smooth=0, widest=widest)
+        self._canopy = Texture(salt_of(seed, 8), period=487, smooth=1, widest=widest)
+
+        grid = sample_points(width, height)
+        self._lake = quantile(self._height_field.at(*grid), _LAKES)
+        self._river = quantile(np.abs(self._river_field.at(*grid)), _RIVERS)
+        self._wood = quantile(self._wood_field.at(*grid), 1 - _WOODS)
+        self._town = quantile(self._town_field.at(*grid), 1 - _TOWNS)
+        self._pit = quantile(self._vigour_field.at(*grid), _PITS)
+        self._systems = _systems(seed)
+        self._parcel_code, self._wood_code, self._parcel_shift = _parcels(seed)
+        self._strip_length, self._strip_start = _strips(seed)
+        self._streets = _town_plan(seed)
+        self._grain_by_code = by_code([kind.grain for kind in KINDS])
+        self._vigour_by_code = by_code([kind.vigour for kind in KINDS])
+        self._salt = salt_of(seed, 9)
+
+    def window(self, row: int, col: int, rows: int, cols: int) -> Ground:
+        """The ground of the pixels from (``row``, ``col``); all four are multiples of eight."""
+        lattice = (
+            np.arange(row // LATTICE, (row + rows) // LATTICE + 2, dtype=np.int64),
+            np.arange(col // LATTICE, (col + cols) // LATTICE + 2, dtype=np.int64),
+        )
+        inner = (slice(None, -1), slice(None, -1))
+        relief_height = self._height_field.at(*lattice)
+        height = relief_height[inner]
+        vigour = draw_out(self._vigour_field.at(*lattice)[inner])
+        river_lattice = np.abs(self._river_field.at(*lattice))
+        grain = self._grain.window(row, col, rows, cols)
+        canopy = self._canopy.window(row, col, rows, cols)
+
+        parcel, system, u, v = self._parcels_of(
+            row, col, draw_out(self._system_field.at(*lattice)[inner]), vigour
+        )
+        code = self._parcel_code.take(parcel)
+        _draw_tracks(code, system, parcel)
+        shift = self._parcel_shift.take(parcel)
+        shift += canopy * np.float32(0.02)
+
+        woods = self._wood_field.at(*lattice)[inner]
+        if woods.max() > self._wood - 0.6:
+            np.copyto(code, self._wood_code.take(parcel), where=draw_out(woods) + shift > self._wood)
+        towns = self._town_field.at(*lattice)[inner]
+        if towns.max() > self._town - 0.6:
+            self._build(code, np.flatnonzero(draw_out(towns) + shift > self._town), u, v)
+        pits = vigour + shift * np.float32(0.2) < self._pit
+        code[pits] = NUMBER["gravel pit"] * VARIANTS
+        self._flood(code, height, river_lattice[inner], grain)
+
+        index = code.astype(np.intp)
+        # Light falls in from the upper left, at the relief's slope between neighbouring lattice points.
+        slope = relief_height[1:, 1:] - relief_height[:-1, :-1]
+        light = draw_out(slope)
+        light *= np.float32(0.9)
+        light *= index >= NUMBER["broadleaved wood"] * VARIANTS  # water is level
+        light += np.float32(1)
+        texture = np.where(index < NUMBER["meadow"] * VARIANTS, canopy, grain)
+        texture *= self._grain_by_code.take(index)
+        light += texture
+        vigour *= self._vigour_by_code.take(index)
+        return Ground(code=index, light=light, vigour=vigour)
+
+    def _parcels_of(
+        self, row: int, col: int, field: Floats, warp: Floats
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+        """Parcel number, system, and the place in the system's own axes, of each pixel."""
+        rows, cols = field.shape
+        x = np.arange(col, col + cols, dtype=np.float32)[None, :]
+        y = np.arange(row, row + rows, dtype=np.float32)[:, None]
+        scaled = field * np.float32(_SYSTEMS / 1.6)
+        scaled += np.float32(_SYSTEMS / 2)
+        np.clip(scaled, 0, _SYSTEMS - 1, out=scaled)
+        system = scaled.astype(np.intp)
+        across, along = self._systems[0].take(system), self._systems[1].take(system)
+        u = across * x
+        u += along * y
+        v = across * y
+        v -= along * x
+        # Boundaries bend a little with the land.
+        warp = warp * np.float32(0.10)
+        u += warp
+        v += warp
+        strip = np.floor(u).astype(np.int32)
+        number = strip * np.int32(2039)
+        number += system.astype(np.int32) * np.int32(977)
+        strip_index = (number & np.int32(_PARCELS - 1)).astype(np.intp)
+        place = v * self._strip_length.take(strip_index)
+        place += self._strip_start.take(strip_index)
+        mixed = np.floor(place).astype(np.int32).view(np.uint32)
+        mixed *= np.uint32(0x9E3779B1)
+        mixed ^= number.view(np.uint32) * np.uint32(0x85EBCA6B)
+        mixed ^= mixed >> np.uint32(15)
+        mixed *= np.uint32(0x2C1B3C6D)
+        mixed >>= np.uint32(20)
+        return mixed.astype(np.intp), system, u, v
+
+    def _build(self, code: NDArray[np.uint8], places: NDArray[np.intp], u: Floats, v: Floats) -> None:
+        """Lays out streets and houses along the parcels' axes."""
+        if places.size:
+            east = (u.ravel()[places] * np.float32(36)).astype(np.int32) & (_TOWN_SIDE - 1)
+            north = (v.ravel()[places] * np.float32(36)).astype(np.int32) & (_TOWN_SIDE - 1)
+            code.ravel()[places] = self._streets.ravel()[north * _TOWN_SIDE + east]
+
+    def _flood(self, code: NDArray[np.uint8], height: Floats, river: Floats, grain: Floats) -> None:
+        if river.min() < self._river:
+            channel = draw_out(river)
+            np.copyto(code, np.uint8(NUMBER["river"] * VARIANTS), where=channel < self._river)
+        if height.min() < self._lake:
+            level = draw_out(height)
+            level += grain * np.float32(0.002)
+            np.copyto(code, np.uint8(NUMBER["lake"] * VARIANTS), where=level < self._lake)
+
+
+def sample_points(width: int, height: int, most: int = 192) -> tuple[Ints, Ints]:
+    """Lattice rows and columns spread over a scene, at most ``most`` of each."""
+    rows, cols = -(-height // LATTICE) + 1, -(-width // LATTICE) + 1
+    return (
+        np.unique(np.linspace(0, rows - 1, min(most, rows)).astype(np.int64)),
+        np.unique(np.linspace(0, cols - 1, min(most, cols)).astype(np.int64)),
+    )
+
+
+def quantile(values: Floats, share: float) -> np.float32:
+    """The value below which ``share`` of ``values`` lies; one of them, never between two."""
+    ordered = np.sort(values, axis=None)
+    return np.float32(ordered[min(len(ordered) - 1, int(share * len(ordered)))])
+
+
+def _systems(seed: int) -> tuple[Floats, Floats]:
+    """Axes of the parcels by system: cosine and sine, over the width of a strip in pixels."""
+    turns = np.arange(_SYSTEMS, dtype=np.int64)
+    random = hashed(np.arange(2, dtype=np.int64), turns, salt_of(seed, 20))
+    # Golden-angle steps keep neighbouring systems' directions far apart.
+    angles = [float(random[0, 0]) * pi + 2.399963 * int(i) for i in turns]
+    widths = [float(22 + 9 * random[1, i]) for i in turns]
+    return (
+        np.asarray([cos(a) / w for a, w in zip(angles, widths, strict=True)], np.float32),
+        np.asarray([sin(a) / w for a, w in zip(angles, widths, strict=True)], np.float32),
+    )
+
+
+def _parcels(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], Floats]:
+    """By parcel number: the code of its crop, the code if wooded, and how far it resists woods and towns."""
+    one = np.zeros(1, np.int64)
+    numbers = np.arange(_PARCELS, dtype=np.int64)
+    draw = [(hashed(one, numbers, salt_of(seed, 30 + i))[0] + 1) / 2 for i in range(4)]
+    crops = np.repeat([NUMBER[name] for name, _ in _CROPS], [parts for _, parts in _CROPS])
+    variant = (draw[1] * VARIANTS).astype(np.uint8)
+    crop = crops[(draw[0] * 100).astype(np.intp)].astype(np.uint8) * np.uint8(VARIANTS) + variant
+    conifers = draw[2] < 0.4
+    tree = np.where(conifers, NUMBER["coniferous wood"], NUMBER["broadleaved wood"]).astype(np.uint8)
+    shift = ((draw[3] - np.float32(0.5)) * np.float32(0.36)).astype(np.float32)
+    return crop, tree * np.uint8(VARIANTS) + variant, shift
+
+
+def _strips(seed: int) -> tuple[Floats, Floats]:
+    """By strip: parcels a unit of length, and where the first one starts."""
+    random = hashed(np.arange(2, dtype=np.int64), np.arange(_PARCELS, dtype=np.int64), salt_of(seed, 40))
+    return np.float32(0.62) + random[0] * np.float32(0.32), random[1] * np.float32(8)
+
+
+def _draw_tracks(code: NDArray[np.uint8], system: NDArray[np.intp], parcel: NDArray[np.intp]) -> None:
+    """Draws roads where systems of parcels meet, and tracks along some of the parcels' boundaries."""
+    narrow = parcel.astype(np.int16)
+    differs = narrow[:-1, :-1] ^ narrow[1:, 1:]
+    track = (differs != 0) & (differs & np.int16(3) == 0)
+    np.copyto(code[:-1, :-1], np.uint8(NUMBER["track"] * VARIANTS), where=track)
+    small = system.astype(np.int8)
+    road = small[:-1, :-1] != small[1:, 1:]
+    np.copyto(code[:-1, :-1], np.uint8(NUMBER["street"] * VARIANTS), where=road)
+
+
+def _town_plan(seed: int) -> NDArray[np.uint8]:
+    """A square of streets, houses, halls and gardens, uint8 codes ``(north, east)``, to be repeated."""
+    side = np.arange(_TOWN_SIDE, dtype=np.int64)
+    chance = hashed(side, side, salt_of(seed, 50))
+    plot = hashed(side // 2, side // 2, salt_of(seed, 51))
+    block = hashed(side // 16, side // 16, salt_of(seed, 52))
+    kind = np.full(chance.shape, NUMBER["garden"], np.uint8)
+    kind[plot > -0.1] = NUMBER["roofs"]
+    kind[(block > 0.3) & (plot > -0.5)] = NUMBER["flats"]
+    hall = hashed(side // 8, side // 8, salt_of(seed, 53))
+    kind[(block < -0.6) & (hall > -0.2)] = NUMBER["hall"]
+    street = (side % 16 == 0) | (side % 16 == 8)
+    kind[street, :] = NUMBER["street"]
+    kind[:, side % 16 == 0] = NUMBER["street"]
+    variant = ((chance + 1) * (VARIANTS / 2)).astype(np.uint8)
+    return kind * np.uint8(VARIANTS) + variant

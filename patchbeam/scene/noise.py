@@ -1,0 +1,165 @@
+"""Noise that is a pure function of seed and absolute pixel position.
+
+Only integer hashing, additions, multiplications and comparisons are used on pixels: they give the
+same bits for any window, block size, thread count and processor, which library functions such as
+``exp`` do not promise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+# Smooth fields are known on a lattice of every eighth pixel and drawn out between.
+LATTICE = 8
+
+
+def mix(value: int) -> int:
+    """Scrambles a 32-bit number (the finaliser of MurmurHash3); also wraps larger ones into 32 bits."""
+    value &= 0xFFFFFFFF
+    value = ((value ^ (value >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+    value = ((value ^ (value >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+    return value ^ (value >> 16)
+
+
+def salt_of(*parts: int) -> int:
+    """One 32-bit salt out of several whole numbers, their order counting."""
+    salt = 0x2545F491
+    for part in parts:
+        salt = mix(salt * 31 + mix(part) + mix(part >> 32) * 7)
+    return salt
+
+
+def hashed(rows: Ints, cols: Ints, salt: int) -> Floats:
+    """Uniform values in [-1, 1), float32 ``(row, col)``, for the grid of ``rows`` by ``cols``."""
+    down = rows.astype(np.uint32) * np.uint32(0x9E3779B1) + np.uint32(salt)
+    along = cols.astype(np.uint32) * np.uint32(0x85EBCA77)
+    value: NDArray[np.uint32] = down[:, None] ^ along[None, :]
+    value ^= value >> np.uint32(16)
+    value *= np.uint32(0x85EBCA6B)
+    value ^= value >> np.uint32(13)
+    value *= np.uint32(0xC2B2AE35)
+    value ^= value >> np.uint32(16)
+    # 24 bits are what float32 holds exactly.
+    result: Floats = (value >> np.uint32(8)).astype(np.float32)
+    result *= np.float32(2.0**-23)
+    result -= np.float32(1.0)
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Fractal gradient noise, roughly within [-1, 1].
+
+    Attributes:
+        salt: which field; fields with different salts are independent.
+        largest: size of the largest features in pixels, a power of two of at least 16.
+        smallest: size of the smallest ones.
+        roughness: strength of each octave over that of the next larger one.
+    """
+
+    salt: int
+    largest: int
+    smallest: int = 16
+    roughness: float = 0.5
+
+    def at(self, rows: Ints, cols: Ints) -> Floats:
+        """Values at lattice points, float32 ``(row, col)``; ``rows`` and ``cols`` count lattice steps."""
+        total = np.zeros((len(rows), len(cols)), np.float32)
+        spacing, weight, weights, octave = self.largest // LATTICE, 1.0, 0.0, 0
+        while spacing * LATTICE >= self.smallest and spacing >= 2:
+            salt = salt_of(self.salt, octave)
+            # Each octave is moved by its own distance, so that their lattices never coincide.
+            total += np.float32(weight) * _gradients(rows + salt % 4093, cols + salt % 8191, spacing, salt)
+            weights += weight * weight
+            spacing, weight, octave = spacing // 2, weight * self.roughness, octave + 1
+        total *= np.float32(1.6 / weights**0.5)
+        return total
+
+
+def _gradients(rows: Ints, cols: Ints, spacing: int, salt: int) -> Floats:
+    """One octave of gradient noise: the field is zero at the nodes and has a random slope there."""
+    node_row, row = np.divmod(rows, spacing)
+    node_col, col = np.divmod(cols, spacing)
+    down = (row / spacing).astype(np.float32)[:, None]
+    along = (col / spacing).astype(np.float32)[None, :]
+    first_row, first_col = int(node_row.min()), int(node_col.min())
+    nodes = (
+        np.arange(first_row, int(node_row.max()) + 2, dtype=np.int64),
+        np.arange(first_col, int(node_col.max()) + 2, dtype=np.int64),
+    )
+    slope_down, slope_along = hashed(*nodes, salt), hashed(*nodes, salt ^ 0x5BD1E995)
+    node_row, node_col = node_row - first_row, node_col - first_col
+
+    def corner(below: int, right: int) -> Floats:
+        index = np.ix_(node_row + below, node_col + right)
+        value: Floats = slope_down[index] * (down - np.float32(below))
+        value += slope_along[index] * (along - np.float32(right))
+        return value
+
+    fade_down, fade_along = _fade(down), _fade(along)
+    top, bottom = corner(0, 0), corner(1, 0)
+    top += (corner(0, 1) - top) * fade_along
+    bottom += (corner(1, 1) - bottom) * fade_along
+    top += (bottom - top) * fade_down
+    return top
+
+
+def _fade(t: Floats) -> Floats:
+    faded: Floats = t * t * t * (t * (t * np.float32(6) - np.float32(15)) + np.float32(10))
+    return faded
+
+
+def draw_out(lattice: Floats) -> Floats:
+    """Pixels between lattice points by linear interpolation.
+
+    Args:
+        lattice: float32 ``(row, col)`` at lattice points, one more a side than there are cells.
+
+    Returns:
+        float32 ``(row, col)`` of ``8 * (rows - 1)`` by ``8 * (cols - 1)`` pixels.
+    """
+    steps = np.arange(LATTICE, dtype=np.float32) / np.float32(LATTICE)
+    left, rise = lattice[:, :-1], np.diff(lattice, axis=1)
+    wide = (left[:, :, None] + rise[:, :, None] * steps).reshape(len(lattice), -1)
+    rise = np.diff(wide, axis=0)
+    pixels: Floats = rise[:, None, :] * steps[None, :, None]
+    pixels += wide[:-1, None, :]
+    return pixels.reshape(-1, wide.shape[1])
+
+
+class Texture:
+    """A small tile of fine noise, repeated; several with periods that share no factor never repeat
+    together within a scene.
+
+    Args:
+        salt: which noise.
+        period: side of the tile in pixels.
+        smooth: how often the noise is averaged with its neighbours.
+        widest: the widest window that will be asked for, in pixels.
+    """
+
+    def __init__(self, salt: int, *, period: int, smooth: int, widest: int) -> None:
+        side = np.arange(period, dtype=np.int64)
+        tile = sum((hashed(side, side, salt_of(salt, i)) for i in range(3)), np.zeros((), np.float32))
+        for _ in range(smooth):
+            for axis in (0, 1):
+                tile = np.roll(tile, 1, axis) + tile * np.float32(2) + np.roll(tile, -1, axis)
+        # Exact: the variance of n passes of (1, 2, 1) is the central binomial coefficient of 4n, an axis.
+        tile *= np.float32(1 / math.comb(4 * smooth, 2 * smooth))
+        self._period = period
+        self._tile: NDArray[Any] = np.tile(tile, (1, -(-widest // period) + 1))
+
+    def window(self, row: int, col: int, height: int, width: int) -> Floats:
+        """Noise of mean 0 and standard deviation 1, float32 ``(row, col)``; a fresh array."""
+        start = col % self._period
+        rows = np.arange(row, row + height) % self._period
+        pixels: Floats = self._tile[rows, start : start + width]
+        return pixels

@@ -1,0 +1,76 @@
+"""Clouds and their shadows, and the edge of the swath."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchbeam.scene.landscape import quantile, sample_points
+from patchbeam.scene.noise import LATTICE, Field, Floats, Texture, draw_out, salt_of
+
+# Shadows fall this many lattice steps below and right of their clouds: the sun is in the upper left.
+_SHADOW_DOWN, _SHADOW_ALONG = 5, 7
+_DARKEST = 0.55
+
+
+class Sky:
+    """The clouds of one date, fitted so that about the share asked for is covered.
+
+    Args:
+        seed: seed of the scene.
+        date: number of the date; each has its own clouds.
+        width, height: size of the scene in pixels.
+        share: share of the scene under clouds, 0 to below 1.
+        widest: the widest window that will be asked for, in pixels.
+    """
+
+    def __init__(self, seed: int, date: int, width: int, height: int, share: float, *, widest: int) -> None:
+        self._field = Field(salt=salt_of(seed, 100, date), largest=1024, smallest=16, roughness=0.58)
+        self._wisps = Texture(salt_of(seed, 101, date), period=499, smooth=2, widest=widest)
+        self._floor: np.float32 | None = None
+        if share > 0:
+            self._floor = quantile(self._field.at(*sample_points(width, height)), 1 - share)
+
+    def window(self, row: int, col: int, rows: int, cols: int) -> tuple[Floats | None, Floats | None]:
+        """How opaque clouds are (0 to 1) and how deep shadows are, float32 ``(row, col)``; none where clear."""
+        if self._floor is None:
+            return None, None
+        down = np.arange(row // LATTICE, (row + rows) // LATTICE + 1, dtype=np.int64)
+        along = np.arange(col // LATTICE, (col + cols) // LATTICE + 1, dtype=np.int64)
+        cover = self._thickness(self._field.at(down, along), 0.22, (row, col))
+        shade = self._thickness(self._field.at(down - _SHADOW_DOWN, along - _SHADOW_ALONG), 0.30, None)
+        if shade is not None:
+            shade *= np.float32(_DARKEST)
+        return cover, shade
+
+    def _thickness(self, field: Floats, soft: float, wisps_at: tuple[int, int] | None) -> Floats | None:
+        assert self._floor is not None
+        if field.max() <= self._floor - np.float32(0.15):
+            return None
+        thick = draw_out(field)
+        if wisps_at is not None:
+            thick += self._wisps.window(*wisps_at, *thick.shape) * np.float32(0.025)
+        thick -= self._floor
+        thick *= np.float32(1 / soft)
+        np.clip(thick, 0, 1, out=thick)
+        # Fades in and out without a visible rim.
+        faded: Floats = thick * thick * (np.float32(3) - thick * np.float32(2))
+        return faded
+
+
+def outside_swath(
+    row: int, col: int, rows: int, cols: int, *, width: int, height: int, share: float
+) -> NDArray[np.bool_] | None:
+    """Which pixels lie beyond the swath's slanted edge, ``(row, col)``; none when all are inside.
+
+    The edge cuts the lower-right corner off: about ``share`` of the scene, steep as orbits are.
+    """
+    if share <= 0:
+        return None
+    # A triangle with legs of `base` along the lower side and `rise` up the right one.
+    base = width * min(1.0, (2 * share * 0.4) ** 0.5)
+    rise = height * min(1.0, 2 * share * width / base)
+    along = np.arange(col, col + cols)[None, :] - (width - base)
+    up = height - np.arange(row, row + rows)[:, None]
+    beyond: NDArray[np.bool_] = along * (rise / base) > up
+    return beyond if beyond.any() else None
