@@ -1,0 +1,63 @@
+"""Open datasets, kept a thread: opening one for each window costs more than reading it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import rasterio
+from rasterio.errors import RasterioError
+
+from patchbeam.errors import ReadFailed
+
+MAX_OPEN = 32
+"""Datasets that a thread keeps open; the one used longest ago is closed first."""
+
+
+class Handles:
+    """Datasets by (path, overview level), each used by the thread that opened it alone."""
+
+    def __init__(self, max_open: int = MAX_OPEN) -> None:
+        self.max_open = max_open
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._all: list[OrderedDict[tuple[str, int | None], Any]] = []
+
+    def get(self, path: str, overview: int | None = None) -> Any:
+        """Returns the open dataset.
+
+        Args:
+            path: of the raster.
+            overview: number of the overview to read in place of the full size, from 0; ``None``: full size.
+
+        Raises:
+            ReadFailed: it cannot be opened, though its header once was read.
+        """
+        mine: OrderedDict[tuple[str, int | None], Any] | None = getattr(self._local, "open", None)
+        if mine is None:
+            mine = self._local.open = OrderedDict()
+            with self._lock:
+                self._all.append(mine)
+        key = (path, overview)
+        if key in mine:
+            mine.move_to_end(key)
+            return mine[key]
+        options = {} if overview is None else {"OVERVIEW_LEVEL": overview}
+        try:
+            dataset = rasterio.open(path, **options)
+        except (RasterioError, ValueError) as e:
+            raise ReadFailed(f"{path} cannot be opened any more: {e}; has it been moved or changed?") from e
+        mine[key] = dataset
+        while len(mine) > self.max_open:
+            mine.popitem(last=False)[1].close()
+        return dataset
+
+    def close(self) -> None:
+        """Closes every dataset of every thread; none may be in use."""
+        with self._lock:
+            for datasets in self._all:
+                while datasets:
+                    datasets.popitem()[1].close()
+            self._all.clear()
+        self._local = threading.local()

@@ -1,0 +1,93 @@
+"""Which pixels a file itself calls valid: nodata, mask and alpha, joined by OR of what they mask.
+
+GDAL picks one of the three and drops the others (a mask over nodata, nodata over alpha); here each
+is read by itself. The fourth, lying outside the footprint, is the reader's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from patchbeam.elements import Array, Mask
+from patchbeam.rasters.files import RasterFile
+
+
+def usable_nodata(nodata: float | None, dtype: np.dtype[Any]) -> bool:
+    """Whether a pixel of this type can ever equal ``nodata``; true when there is none."""
+    if nodata is None:
+        return True
+    if dtype.kind == "f":
+        if not math.isfinite(nodata):
+            return True
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.asarray(nodata).astype(dtype)))
+    if not math.isfinite(nodata) or nodata != int(nodata):
+        return False
+    limits = np.iinfo(dtype)
+    return bool(int(limits.min) <= int(nodata) <= int(limits.max))
+
+
+def nodata_mask(values: Array, nodata: float | None) -> Mask | None:
+    """Returns where ``values`` are not nodata; ``None`` when nodata cannot occur."""
+    if nodata is None or not usable_nodata(nodata, values.dtype):
+        return None
+    if values.dtype.kind == "f":
+        if math.isnan(nodata):
+            return ~np.isnan(values)
+        return values != values.dtype.type(nodata)
+    return values != values.dtype.type(int(nodata))
+
+
+def file_valid(
+    dataset: Any,
+    header: RasterFile,
+    indexes: Sequence[int],
+    window: Any,
+    values: Array,
+    nodata: float | None,
+) -> Mask | None:
+    """Returns which of the pixels just read the file calls valid.
+
+    Args:
+        dataset: the open file.
+        header: its header.
+        indexes: band numbers.
+        window: ``rasterio.windows.Window`` inside the file.
+        values: those bands, ``(band, row, col)``, in the file's own types.
+        nodata: takes the place of the file's own; ``None`` leaves it.
+
+    Returns:
+        ``(band, row, col)``, or ``None`` when every pixel is valid.
+    """
+    valid: Mask | None = None
+
+    def join(band: int | slice, mask: Mask | None) -> None:
+        nonlocal valid
+        if mask is None or mask.all():
+            return
+        if valid is None:
+            valid = np.ones(values.shape, np.bool_)
+        valid[band] &= mask
+
+    for i, index in enumerate(indexes):
+        own = header.nodata[index - 1] if nodata is None else nodata
+        join(i, nodata_mask(values[i], own))
+    masked = [i for i, index in enumerate(indexes) if header.has_mask[index - 1]]
+    if masked:
+        read = dataset.read_masks([indexes[i] for i in masked], window=window)
+        for i, mask in zip(masked, read, strict=True):
+            # 255 is full; anything less is partly masked, hence masked
+            join(i, mask == 255)
+    if header.alpha is not None:
+        alpha = dataset.read(header.alpha, window=window)
+        join(slice(None), alpha >= full_alpha(alpha.dtype))
+    return valid
+
+
+def full_alpha(dtype: np.dtype[Any]) -> int | float:
+    """Returns the alpha of a pixel that is wholly there; floating point alpha runs from 0 to 1."""
+    return 1.0 if dtype.kind == "f" else int(np.iinfo(dtype).max)

@@ -1,0 +1,107 @@
+"""One rectangle of one file: its values in the file's type, and which of them the file calls valid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rasterio.errors import RasterioError
+from rasterio.windows import Window as FileWindow
+
+from patchbeam.elements import Array, Mask
+from patchbeam.errors import ReadFailed
+from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.masks import file_valid
+
+
+@dataclass(frozen=True, slots=True)
+class Rect:
+    """A rectangle of pixels: columns from ``left`` to ``right``, rows from ``top`` to ``bottom``, ends excluded."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def width(self) -> int:
+        """Columns; not positive when empty."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> int:
+        """Rows; not positive when empty."""
+        return self.bottom - self.top
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pixel is inside."""
+        return self.width <= 0 or self.height <= 0
+
+    def meet(self, other: Rect) -> Rect:
+        """Returns what both hold; may be empty."""
+        return Rect(
+            max(self.left, other.left),
+            max(self.top, other.top),
+            min(self.right, other.right),
+            min(self.bottom, other.bottom),
+        )
+
+    def moved(self, columns: int, rows: int) -> Rect:
+        """Returns the rectangle moved right and down."""
+        return Rect(self.left + columns, self.top + rows, self.right + columns, self.bottom + rows)
+
+    def slices(self, origin: Rect) -> tuple[slice, slice, slice]:
+        """Returns the index of this rectangle in a ``(band, row, col)`` array that holds ``origin``."""
+        return (
+            slice(None),
+            slice(self.top - origin.top, self.bottom - origin.top),
+            slice(self.left - origin.left, self.right - origin.left),
+        )
+
+
+def read_piece(
+    dataset: Any,
+    header: RasterFile,
+    indexes: Sequence[int],
+    rect: Rect,
+    *,
+    nodata: float | None,
+    out: Array | None = None,
+) -> tuple[Array, Mask | None]:
+    """Reads a rectangle that lies inside the file.
+
+    Args:
+        dataset: the open file, or one of its overviews.
+        header: its header.
+        indexes: band numbers, all of one type.
+        rect: in pixels of the dataset.
+        nodata: takes the place of the file's own; ``None`` leaves it.
+        out: written to when given: ``(band, row, col)`` of the file's type.
+
+    Returns:
+        Values ``(band, row, col)`` in the file's type, and validity of the same shape or ``None`` when
+        every pixel is valid.
+
+    Raises:
+        ReadFailed: GDAL cannot read or decode it.
+    """
+    window = FileWindow(rect.left, rect.top, rect.width, rect.height)
+    try:
+        values = dataset.read(list(indexes), window=window, out=out)
+        return values, file_valid(dataset, header, indexes, window, values, nodata)
+    except RasterioError as e:
+        cause = f"{e} ({e.__cause__})" if e.__cause__ else str(e)
+        raise ReadFailed(
+            f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top} to"
+            f" {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"
+        ) from e
+
+
+def unscaled(values: Array, header: RasterFile, indexes: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Returns ``values`` times scale plus offset, ``(band, row, col)``, in a floating point type."""
+    scales = np.array([header.scales[i - 1] for i in indexes])[:, None, None]
+    offsets = np.array([header.offsets[i - 1] for i in indexes])[:, None, None]
+    return np.asarray(values * scales + offsets).astype(dtype, copy=False)

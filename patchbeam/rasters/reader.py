@@ -1,0 +1,185 @@
+"""Reads windows of the export grid: bands of many sources, each with its validity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import rasterio
+from odc.geo.geobox import GeoBox
+
+from patchbeam.elements import Array, BandPixels, Mask
+from patchbeam.errors import JobError
+from patchbeam.patches import Window
+from patchbeam.pool import Pool
+from patchbeam.rasters.bands import Band
+from patchbeam.rasters.cache import cache_size
+from patchbeam.rasters.compose import Layers, fill
+from patchbeam.rasters.footprints import Footprints
+from patchbeam.rasters.handles import Handles
+from patchbeam.rasters.header import GDAL_OPTIONS
+from patchbeam.rasters.pieces import Rect
+from patchbeam.rasters.source import Source
+from patchbeam.rasters.split import split_window
+
+
+class ImageReader:
+    """Reads windows of the export grid.
+
+    A recipe that pickles: open datasets, threads and the spatial index are made where it is used and
+    stay there.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        bands: Sequence[Band],
+        grid: GeoBox,
+        *,
+        threads: int = 1,
+        cache_bytes: int | None = None,
+    ) -> None:
+        """Makes a reader; opens nothing.
+
+        Args:
+            sources: those that the bands name.
+            bands: what :meth:`read` returns, in order.
+            grid: the export grid; windows count its pixels.
+            threads: that share a window, each with its own datasets.
+            cache_bytes: GDAL's block cache; ``None``: enough for the blocks under one window.
+
+        Raises:
+            JobError: a band names a source that is not there.
+        """
+        self.sources = {source.name: source for source in sources}
+        self.bands = tuple(bands)
+        self.grid = grid
+        self.threads = threads
+        self.cache_bytes = cache_bytes
+        for band in self.bands:
+            if band.source not in self.sources:
+                raise JobError(f"bands: {band.name!r} names source {band.source!r}, which is not there")
+        self._start()
+
+    def _start(self) -> None:
+        self._handles = Handles()
+        self._pool = Pool(self.threads)
+        self._footprints: dict[str, Footprints] = {}
+
+    def read(self, window: Window) -> list[BandPixels]:
+        """Returns one :class:`BandPixels` a band.
+
+        Args:
+            window: in pixels of the grid; may lie outside it. Pixels outside the grid are read wherever
+                a source has them.
+
+        Raises:
+            ReadFailed: a file cannot be read, or a value does not fit into the band's type.
+        """
+        rect = Rect(window.col_off, window.row_off, window.col_off + window.width, window.row_off + window.height)
+        runs, pixels = self._allocate(rect)
+        touching = [p for layers in runs for p in self._index(layers.source.name).touching(rect)]
+        parts = split_window(rect, self.threads, touching)
+        cache = self.cache_bytes or cache_size(self.sources.values(), rect.width, self.threads)
+
+        def work(part: Rect) -> None:
+            with rasterio.Env(GDAL_CACHEMAX=cache, **GDAL_OPTIONS):
+                for layers in runs:
+                    index = self._index(layers.source.name)
+                    fill(layers.part(rect, part), self.grid, part, index, self._handles)
+
+        for _ in self._pool.map(work, parts):
+            pass
+        return [BandPixels(values=values, valid=None if valid.all() else valid) for values, valid in pixels]
+
+    def _allocate(self, rect: Rect) -> tuple[list[Layers], list[tuple[Array, Mask]]]:
+        """Returns the reads to be done, and each band's arrays that they fill.
+
+        Bands of one source, type and resampling share one array and one read: a pixel-interleaved file
+        is then decoded once.
+        """
+        pixels: list[tuple[Array, Mask] | None] = [None] * len(self.bands)
+        runs: list[Layers] = []
+        shared: dict[tuple[Any, ...], list[int]] = {}
+        for i, band in enumerate(self.bands):
+            if not band.is_array:
+                types = tuple(file.dtypes[band.index - 1] for file in self.sources[band.source].files)
+                shared.setdefault((band.source, band.resampling, band.type, types), []).append(i)
+                continue
+            steps = list(self._steps(band))
+            values, valid = _blank(len(steps), rect, band.type)
+            pixels[i] = values, valid
+            for step, (number, index) in enumerate(steps):
+                at = slice(step, step + 1)
+                runs.append(self._run([band], number, (index,), values[at], valid[at]))
+        for members in shared.values():
+            bands = [self.bands[i] for i in members]
+            values, valid = _blank(len(bands), rect, bands[0].type)
+            runs.append(self._run(bands, None, tuple(b.index for b in bands), values, valid))
+            for k, i in enumerate(members):
+                pixels[i] = values[k], valid[k]
+        return runs, [p for p in pixels if p is not None]
+
+    def _steps(self, band: Band) -> Iterator[tuple[int | None, int]]:
+        """Yields the file number (``None``: all files) and the band number of each step."""
+        if band.series:
+            for number in range(len(self.sources[band.source].files)):
+                yield number, band.index
+        else:
+            for index in band.indexes or ():
+                yield None, index
+
+    def _run(
+        self, bands: Sequence[Band], number: int | None, indexes: tuple[int, ...], values: Array, valid: Mask
+    ) -> Layers:
+        return Layers(
+            source=self.sources[bands[0].source],
+            number=number,
+            indexes=indexes,
+            names=tuple(band.name for band in bands),
+            resampling=bands[0].resampling,
+            values=values,
+            valid=valid,
+        )
+
+    def _index(self, name: str) -> Footprints:
+        if name not in self._footprints:
+            self._footprints[name] = Footprints(self.sources[name].files, self.grid)
+        return self._footprints[name]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about the sources, each said once."""
+        return tuple(
+            f"sources.{source.name}: {file.path}: band {i} has nodata {value}, which {file.dtypes[i - 1]} cannot"
+            " hold: no pixel is masked by it; give the right one with nodata: under the source"
+            for source in self.sources.values()
+            if source.nodata is None
+            for file in source.files
+            for i, value in enumerate(file.unusable_nodata, 1)
+            if value is not None
+        )
+
+    def close(self) -> None:
+        """Ends the threads and closes the datasets; the reader can be used again."""
+        self._pool.close()
+        self._handles.close()
+
+    def __enter__(self) -> ImageReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+
+def _blank(steps: int, rect: Rect, dtype: str) -> tuple[Array, Mask]:
+    shape = (steps, rect.height, rect.width)
+    return np.zeros(shape, dtype), np.zeros(shape, np.bool_)

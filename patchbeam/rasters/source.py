@@ -1,0 +1,127 @@
+"""A source: one or many rasters that the job file names together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchbeam.errors import SourceError, nearest
+from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.header import read_header
+from patchbeam.rasters.times import observation_time
+
+__all__ = ["COMPOSES", "RESAMPLINGS", "RasterFile", "Source", "check_choice", "open_source", "read_header"]
+
+COMPOSES = ("first", "last")
+"""How several files of one source become one image."""
+
+RESAMPLINGS = (
+    "nearest",
+    "bilinear",
+    "cubic",
+    "cubic_spline",
+    "lanczos",
+    "average",
+    "mode",
+    "min",
+    "max",
+    "med",
+    "q1",
+    "q3",
+    "sum",
+    "rms",
+)
+"""How a source that is off the export grid is brought onto it (GDAL's names)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One or many rasters that the job file names together.
+
+    Attributes:
+        name: key under ``sources``.
+        files: in list order; for a series, in time order.
+        compose: which file wins where several have a valid pixel.
+        nodata: takes the place of every file's own nodata; ``None`` leaves those.
+        unscale: whether scale and offset tags are applied.
+        resampling: for bands that don't say; see :data:`RESAMPLINGS`.
+        series: whether each file is one observation of an array band.
+        times: ISO 8601 time of each file of a series.
+    """
+
+    name: str
+    files: tuple[RasterFile, ...]
+    compose: str = "first"
+    nodata: float | None = None
+    unscale: bool = False
+    resampling: str = "nearest"
+    series: bool = False
+    times: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        key = f"sources.{self.name}"
+        if not self.files:
+            raise SourceError(f"{key}: no files; give a path, a list of paths or a pattern that matches some")
+        check_choice(f"{key}.compose", self.compose, COMPOSES)
+        check_choice(f"{key}.resampling", self.resampling, RESAMPLINGS)
+        if self.series and (self.times is None or len(self.times) != len(self.files)):
+            raise SourceError(
+                f"{key}: a series of {len(self.files)} files has {len(self.times or ())} times; give one a file"
+            )
+
+
+def check_choice(key: str, value: str, known: Sequence[str]) -> None:
+    """Refuses a value that is not among ``known``.
+
+    Raises:
+        SourceError: naming the key, the value and the nearest match.
+    """
+    if value not in known:
+        raise SourceError(f"{key}: {value!r} is not known{nearest(str(value), known)}; use one of {', '.join(known)}")
+
+
+def open_source(
+    name: str,
+    paths: Sequence[str],
+    *,
+    compose: str = "first",
+    nodata: float | None = None,
+    unscale: bool = False,
+    resampling: str = "nearest",
+    crs: str | None = None,
+    series: bool = False,
+    time: str | None = None,
+) -> Source:
+    """Reads the headers of a source's files.
+
+    Args:
+        name: key under ``sources``.
+        paths: in list order; those of a series are put in time order, equal times keeping path order.
+        compose: see :class:`Source`.
+        nodata: see :class:`Source`.
+        unscale: see :class:`Source`.
+        resampling: see :class:`Source`.
+        crs: takes the place of every file's own CRS.
+        series: see :class:`Source`.
+        time: strftime pattern searched for in each path; without it the TIFF date tag is used.
+
+    Raises:
+        SourceError: a file cannot be used, or an observation has no time.
+    """
+    key = f"sources.{name}"
+    files = [read_header(path, key, crs=crs) for path in paths]
+    times: tuple[str, ...] | None = None
+    if series:
+        dated = sorted(((observation_time(file, time, key), file.path, i) for i, file in enumerate(files)))
+        files = [files[i] for _, _, i in dated]
+        times = tuple(when for when, _, _ in dated)
+    return Source(
+        name=name,
+        files=tuple(files),
+        compose=compose,
+        nodata=nodata,
+        unscale=unscale,
+        resampling=resampling,
+        series=series,
+        times=times,
+    )
