@@ -37,7 +37,7 @@ def list_names(prefix: str) -> list[str]:
     with reading(prefix, "list"):
         blobs = list(client().list_blobs(bucket, prefix=name, delimiter="/"))
     names = sorted(blob.name for blob in blobs if not blob.name.endswith("/"))
-    return [f"gs://{bucket}/{name}" for name in names if TEMPORARY not in name]
+    return [f"gs://{bucket}/{name}" for name in names if not name.rpartition("/")[2].startswith(TEMPORARY)]
 
 
 def exists(path: str) -> bool:

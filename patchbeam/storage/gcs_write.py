@@ -145,7 +145,10 @@ def concat(pieces: Sequence[Piece], destination: str, *, fetch: ReadChunks) -> F
             groups = [sources[i : i + _MOST_COMPOSED] for i in range(0, len(sources), _MOST_COMPOSED)]
             sources = [group[0] if len(group) == 1 else _compose(group, temporary()) for group in groups]
         _compose(sources, destination)
-        return stat(destination)
+        blob = blob_of(destination)
+        with reading(destination, "look at"):
+            blob.reload()
+        return stat_of(blob)
     finally:
         with suppress(WriteFailed):  # what is left under a temporary name harms nobody
             delete_all(made)
