@@ -63,7 +63,7 @@ def inflated(file: BinaryIO, first: bytes = b"") -> Iterator[bytes]:
         stored.put_back(stream.unused_data)
         if stored.take(8) != struct.pack("<II", crc, size & 0xFFFFFFFF):
             raise CorruptRecord(
-                f"the gzip member at stored byte {start} ends with a CRC-32 or length that its content has not"
+                f"the gzip member at stored byte {start} ends with a CRC-32 or length not its own"
             )
         if stated is not None and stated != stored.position - start:
             raise CorruptRecord(
