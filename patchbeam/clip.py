@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from odc.geo.geobox import GeoBox
 from shapely import Geometry
 
+from patchbeam.affines import to_pixels
 from patchbeam.errors import GridError
-from patchbeam.lattice import to_pixels
 from patchbeam.patches import Window
 
 Mask = NDArray[np.bool_]

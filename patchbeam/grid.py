@@ -17,16 +17,14 @@ from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
 from shapely import Geometry
 
+from patchbeam.affines import Affine6, Coords, affine6, from_affine6
 from patchbeam.clip import ClipRegion, clip_mask
 from patchbeam.crs import describe, longitude_period, parse_crs, pixel_size, same_crs
 from patchbeam.errors import GridError
 from patchbeam.grid_options import GridOptions, check_dimensions, check_options
 from patchbeam.lattice import (
-    Affine6,
-    affine6,
     appearances,
     check_size,
-    from_affine6,
     offsets_on,
     padded,
     require_overlap,
@@ -34,7 +32,7 @@ from patchbeam.lattice import (
     turned,
     window_on,
 )
-from patchbeam.outline import Coords, grid_outline, grid_ring, join_shifts
+from patchbeam.outline import grid_outline, grid_ring, join_shifts
 from patchbeam.patches import Window
 from patchbeam.region import Box, parse_region
 
@@ -191,8 +189,7 @@ def _by_scale(options: GridOptions, crs: CRS, source_grids: Sequence[GeoBox]) ->
 def _on_lattice(affine: Affine, crs: CRS, points: Coords, what: str) -> GeoBox:
     window = window_on(affine, points)
     check_size(window.width, window.height, what)
-    origin = affine * Affine.translation(window.col_off, window.row_off)
-    return GeoBox((window.height, window.width), origin, crs)
+    return padded(GeoBox((1, 1), affine, crs), window)
 
 
 def _union(grids: Sequence[GeoBox]) -> GeoBox:

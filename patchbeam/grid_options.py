@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from patchbeam.affines import Affine6
 from patchbeam.errors import GridError
-from patchbeam.lattice import Affine6, check_size
+from patchbeam.lattice import check_size
 from patchbeam.region import Box
 
 

@@ -14,9 +14,10 @@ from affine import Affine
 from odc.geo.geobox import GeoBox
 from shapely import Geometry
 
+from patchbeam.affines import Coords, starting_at, to_pixels
 from patchbeam.crs import describe, longitude_period, same_crs
 from patchbeam.errors import GridError
-from patchbeam.outline import Coords, Unprojectable, grid_outline, grid_ring
+from patchbeam.outline import Unprojectable, grid_outline, grid_ring
 from patchbeam.patches import MAX_SIDE, Window
 
 SNAP_PIXELS = 1e-6
@@ -29,53 +30,11 @@ Geotransforms are often rounded to ten digits or so, which moves the far corner 
 pixels. A thousandth never changes which pixel is nearest, and moves no value that could be seen.
 """
 
-Affine6 = tuple[float, float, float, float, float, float]
-
-
-def affine6(grid: GeoBox) -> Affine6:
-    """Returns a grid's affine as ``[xScale, xShear, xTranslate, yShear, yScale, yTranslate]``."""
-    a, b, c, d, e, f = (float(v) for v in grid.affine[:6])
-    return a, b, c, d, e, f
-
-
-def from_affine6(numbers: Sequence[float], key: str = "grid.crsTransform") -> Affine:
-    """Returns the affine of ``[xScale, xShear, xTranslate, yShear, yScale, yTranslate]``.
-
-    Raises:
-        GridError: not six finite numbers, or singular: it maps the plane to a line.
-    """
-    if len(numbers) != 6:
-        raise GridError(
-            f"{key}: {list(numbers)} has {len(numbers)} numbers; give [xScale, xShear, xTranslate, yShear, "
-            "yScale, yTranslate]"
-        )
-    for i, value in enumerate(numbers):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise GridError(f"{key}[{i}]: {value!r} is not a finite number")
-    a, b, c, d, e, f = (float(v) for v in numbers)
-    if not abs(a * e - b * d) > 1e-12 * (math.hypot(a, d) * math.hypot(b, e)):
-        raise GridError(f"{key}: {list(numbers)} is singular: its pixels have no area")
-    return Affine(a, b, c, d, e, f)
-
 
 def padded(grid: GeoBox, window: Window) -> GeoBox:
     """Returns the grid of a window of another grid; the window may reach outside it."""
-    affine = grid.affine * Affine.translation(window.col_off, window.row_off)
+    affine = starting_at(grid.affine, window.col_off, window.row_off)
     return GeoBox((window.height, window.width), affine, grid.crs)
-
-
-def to_pixels(affine: Affine, points: Coords) -> Coords:
-    """Returns x, y as fractional column, row.
-
-    The origin is taken off first: inverting the whole affine loses half of the digits when the
-    origin is far from (0, 0).
-    """
-    a, b, c, d, e, f = affine[:6]
-    x, y = points[:, 0] - c, points[:, 1] - f
-    if b == 0 and d == 0:
-        return np.stack([x / a, y / e], axis=1)
-    determinant = a * e - b * d
-    return np.stack([(e * x - b * y) / determinant, (a * y - d * x) / determinant], axis=1)
 
 
 def snap_out(low: float, high: float) -> tuple[int, int]:
@@ -183,10 +142,10 @@ def require_overlap(grid: GeoBox, source_grids: Sequence[GeoBox], key: str = "gr
         bounds = shapely.union_all([_extent(source, grid) for source in source_grids]).bounds
     except GridError:
         bounds, place = grid_outline_bounds(source_grids[0]), describe(source_grids[0].crs)
+    mine = f"{_rounded(grid_outline_bounds(grid))} in {describe(grid.crs)}"
     raise GridError(
-        f"{key}: no source covers any of the grid: the grid's bounds are "
-        f"{_rounded(grid_outline_bounds(grid))} in {describe(grid.crs)}, the sources' {_rounded(bounds)} in {place} [xmin, ymin, xmax, ymax]; "
-        "check grid.region, grid.regionCrs and grid.crs"
+        f"{key}: no source covers any of the grid: its bounds [xmin, ymin, xmax, ymax] are {mine}, the "
+        f"sources' {_rounded(bounds)} in {place}; check grid.region, grid.regionCrs and grid.crs"
     )
 
 

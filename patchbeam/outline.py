@@ -8,16 +8,13 @@ past 180° (say 177 to 185) instead of jumping to -175.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
 from shapely import Polygon
 
+from patchbeam.affines import Coords, to_xy
 from patchbeam.crs import describe, longitude_period, same_crs
 from patchbeam.errors import GridError
-
-Coords = NDArray[np.float64]
-"""float64 ``(vertex, 2)``: x, y."""
 
 FLATNESS = 1e-7
 """How far a projected edge may bend away from straight, as a share of the outline's own size."""
@@ -124,8 +121,7 @@ def project_ring(ring: Coords, source: CRS, target: CRS, what: str) -> Coords:
 def grid_ring(grid: GeoBox) -> Coords:
     """Returns the corners of a grid's extent, closed, from pixel (0, 0) along its first row."""
     width, height = grid.width, grid.height
-    corners = ((0, 0), (width, 0), (width, height), (0, height), (0, 0))
-    return np.array([grid.affine * corner for corner in corners], dtype=np.float64)
+    return to_xy(grid.affine, ((0, 0), (width, 0), (width, height), (0, height), (0, 0)))
 
 
 def grid_outline(grid: GeoBox, target: CRS, what: str) -> Polygon:

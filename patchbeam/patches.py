@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from odc.geo.geobox import GeoBox
 
+from patchbeam.affines import to_xy
 from patchbeam.errors import GridError
 
 MAX_SIDE = 2**31 - 1
@@ -223,16 +224,16 @@ class PatchGrid:
 
     def bounds(self, index: int, grid: GeoBox) -> tuple[float, float, float, float]:
         """Returns ``(xmin, ymin, xmax, ymax)`` of a patch without its margin, in the grid's CRS."""
-        window = self.window(index)
-        xs, ys = zip(
-            *(
-                grid.affine * (col, row)
-                for col in (window.col_off, window.col_stop)
-                for row in (window.row_off, window.row_stop)
-            ),
-            strict=True,
+        w = self.window(index)
+        corners = (
+            (w.col_off, w.row_off),
+            (w.col_stop, w.row_off),
+            (w.col_off, w.row_stop),
+            (w.col_stop, w.row_stop),
         )
-        return min(xs), min(ys), max(xs), max(ys)
+        points = to_xy(grid.affine, corners)
+        (xmin, ymin), (xmax, ymax) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+        return xmin, ymin, xmax, ymax
 
 
 def _count(pixels: int, patch: int, edge: Edge) -> int:

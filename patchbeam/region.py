@@ -18,9 +18,10 @@ import shapely
 from odc.geo.crs import CRS
 from shapely import Geometry
 
+from patchbeam.affines import Coords
 from patchbeam.crs import describe, longitude_period, parse_crs
 from patchbeam.errors import GridError, nearest
-from patchbeam.outline import Coords, join_shifts, project_path, project_ring, shift_towards
+from patchbeam.outline import join_shifts, project_path, project_ring, shift_towards
 
 Box = tuple[float, float, float, float]
 
