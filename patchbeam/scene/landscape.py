@@ -12,7 +12,7 @@ from patchbeam.scene.noise import LATTICE, Field, Floats, Ints, Texture, draw_ou
 from patchbeam.scene.spectra import KINDS, NUMBER, VARIANTS, by_code
 
 # Shares of the scene that the fields are cut off at; parcels shift them a little.
-_LAKES, _RIVERS, _WOODS, _TOWNS, _PITS = 0.05, 0.02, 0.27, 0.055, 0.004
+_LAKES, _RIVERS, _WOODS, _TOWNS, _PITS = 0.05, 0.009, 0.27, 0.055, 0.004
 
 # What grows on parcels, in parts of a hundred.
 _CROPS = (
@@ -64,13 +64,14 @@ class Landscape:
 
         grid = sample_points(width, height)
         self._lake = quantile(self._height_field.at(*grid), _LAKES)
+        self._upland = quantile(self._height_field.at(*grid), 0.55)
         self._river = quantile(np.abs(self._river_field.at(*grid)), _RIVERS)
         self._wood = quantile(self._wood_field.at(*grid), 1 - _WOODS)
         self._town = quantile(self._town_field.at(*grid), 1 - _TOWNS)
         self._pit = quantile(self._vigour_field.at(*grid), _PITS)
         self._systems = _systems(seed)
         self._parcel_code, self._wood_code, self._parcel_shift = _parcels(seed)
-        self._strip_length, self._strip_start = _strips(seed)
+        self._strip_length, self._strip_start, self._strip_split = _strips(seed)
         self._streets = _town_plan(seed)
         self._grain_by_code = by_code([kind.grain for kind in KINDS])
         self._vigour_by_code = by_code([kind.vigour for kind in KINDS])
@@ -96,11 +97,14 @@ class Landscape:
         code = self._parcel_code.take(parcel)
         _draw_tracks(code, system, parcel)
         shift = self._parcel_shift.take(parcel)
-        shift += canopy * np.float32(0.02)
+        shift += canopy * np.float32(0.012)
 
         woods = self._wood_field.at(*lattice)[inner]
         if woods.max() > self._wood - 0.6:
-            np.copyto(code, self._wood_code.take(parcel), where=draw_out(woods) + shift > self._wood)
+            wooded = np.flatnonzero(draw_out(woods) + shift > self._wood)
+            # Conifers grow higher up, stand by stand.
+            upland = (draw_out(height) + shift).ravel()[wooded] > self._upland
+            code.ravel()[wooded] = self._wood_code.take(parcel.ravel()[wooded]) + upland * np.uint8(VARIANTS)
         towns = self._town_field.at(*lattice)[inner]
         if towns.max() > self._town - 0.6:
             self._build(code, np.flatnonzero(draw_out(towns) + shift > self._town), u, v)
@@ -141,9 +145,14 @@ class Landscape:
         warp = warp * np.float32(0.10)
         u += warp
         v += warp
-        strip = np.floor(u).astype(np.int32)
-        number = strip * np.int32(2039)
+        strip = np.floor(u)
+        number = strip.astype(np.int32)
+        number *= np.int32(2039)
         number += system.astype(np.int32) * np.int32(977)
+        strip_index = (number & np.int32(_PARCELS - 1)).astype(np.intp)
+        # Many strips are two of unequal width, which are divided into parcels each on its own.
+        np.subtract(u, strip, out=strip)
+        number += (strip > self._strip_split.take(strip_index)) * np.int32(1013)
         strip_index = (number & np.int32(_PARCELS - 1)).astype(np.intp)
         place = v * self._strip_length.take(strip_index)
         place += self._strip_start.take(strip_index)
@@ -204,20 +213,21 @@ def _parcels(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], Floats]:
     """By parcel number: the code of its crop, the code if wooded, and how far it resists woods and towns."""
     one = np.zeros(1, np.int64)
     numbers = np.arange(_PARCELS, dtype=np.int64)
-    draw = [(hashed(one, numbers, salt_of(seed, 30 + i))[0] + 1) / 2 for i in range(4)]
+    draw = [(hashed(one, numbers, salt_of(seed, 30 + i))[0] + 1) / 2 for i in range(3)]
     crops = np.repeat([NUMBER[name] for name, _ in _CROPS], [parts for _, parts in _CROPS])
     variant = (draw[1] * VARIANTS).astype(np.uint8)
     crop = crops[(draw[0] * 100).astype(np.intp)].astype(np.uint8) * np.uint8(VARIANTS) + variant
-    conifers = draw[2] < 0.4
-    tree = np.where(conifers, NUMBER["coniferous wood"], NUMBER["broadleaved wood"]).astype(np.uint8)
-    shift = ((draw[3] - np.float32(0.5)) * np.float32(0.36)).astype(np.float32)
-    return crop, tree * np.uint8(VARIANTS) + variant, shift
+    wood = np.uint8(NUMBER["broadleaved wood"] * VARIANTS) + variant % np.uint8(4)
+    shift = (draw[2] - np.float32(0.5)) * np.float32(0.36)
+    return crop, wood, shift
 
 
-def _strips(seed: int) -> tuple[Floats, Floats]:
-    """By strip: parcels a unit of length, and where the first one starts."""
-    random = hashed(np.arange(2, dtype=np.int64), np.arange(_PARCELS, dtype=np.int64), salt_of(seed, 40))
-    return np.float32(0.62) + random[0] * np.float32(0.32), random[1] * np.float32(8)
+def _strips(seed: int) -> tuple[Floats, Floats, Floats]:
+    """By strip: parcels a unit of length, where the first starts, and where the strip splits (or 2)."""
+    random = hashed(np.arange(4, dtype=np.int64), np.arange(_PARCELS, dtype=np.int64), salt_of(seed, 40))
+    length = np.float32(0.66) + random[0] * np.float32(0.4)
+    split = np.where(random[2] > -0.2, np.float32(0.5) + random[3] * np.float32(0.25), np.float32(2))
+    return length, random[1] * np.float32(8), split
 
 
 def _draw_tracks(code: NDArray[np.uint8], system: NDArray[np.intp], parcel: NDArray[np.intp]) -> None:

@@ -71,7 +71,7 @@ class Field:
     roughness: float = 0.5
 
     def at(self, rows: Ints, cols: Ints) -> Floats:
-        """Values at lattice points, float32 ``(row, col)``; ``rows`` and ``cols`` count lattice steps."""
+        """Values at lattice points, float32 ``(row, col)``; ``rows`` and ``cols`` rise, in lattice steps."""
         total = np.zeros((len(rows), len(cols)), np.float32)
         spacing, weight, weights, octave = self.largest // LATTICE, 1.0, 0.0, 0
         while spacing * LATTICE >= self.smallest and spacing >= 2:
@@ -86,34 +86,45 @@ class Field:
 
 def _gradients(rows: Ints, cols: Ints, spacing: int, salt: int) -> Floats:
     """One octave of gradient noise: the field is zero at the nodes and has a random slope there."""
-    node_row, row = np.divmod(rows, spacing)
-    node_col, col = np.divmod(cols, spacing)
-    down = (row / spacing).astype(np.float32)[:, None]
-    along = (col / spacing).astype(np.float32)[None, :]
-    first_row, first_col = int(node_row.min()), int(node_col.min())
+    node_row, node_col = rows // spacing, cols // spacing
+    down = ((rows % spacing) / spacing).astype(np.float32)[:, None]
+    along = ((cols % spacing) / spacing).astype(np.float32)
+    first_row, first_col = int(node_row[0]), int(node_col[0])
     nodes = (
-        np.arange(first_row, int(node_row.max()) + 2, dtype=np.int64),
-        np.arange(first_col, int(node_col.max()) + 2, dtype=np.int64),
+        np.arange(first_row, int(node_row[-1]) + 2, dtype=np.int64),
+        np.arange(first_col, int(node_col[-1]) + 2, dtype=np.int64),
     )
     slope_down, slope_along = hashed(*nodes, salt), hashed(*nodes, salt ^ 0x5BD1E995)
     node_row, node_col = node_row - first_row, node_col - first_col
 
-    def corner(below: int, right: int) -> Floats:
-        index = np.ix_(node_row + below, node_col + right)
-        value: Floats = slope_down[index] * (down - np.float32(below))
-        value += slope_along[index] * (along - np.float32(right))
-        return value
+    # Along the rows of nodes first, which are few: the slope down, and the height that the slope along gives.
+    fade = _fade(along)
+    fall = slope_down.take(node_col, axis=1) * (np.float32(1) - fade)
+    fall += slope_down.take(node_col + 1, axis=1) * fade
+    height = slope_along.take(node_col, axis=1) * (along * (np.float32(1) - fade))
+    height += slope_along.take(node_col + 1, axis=1) * ((along - np.float32(1)) * fade)
 
-    fade_down, fade_along = _fade(down), _fade(along)
-    top, bottom = corner(0, 0), corner(1, 0)
-    top += (corner(0, 1) - top) * fade_along
-    bottom += (corner(1, 1) - bottom) * fade_along
-    top += (bottom - top) * fade_down
-    return top
+    fade = _fade(down)
+    above = fall.take(node_row, axis=0)
+    above *= down
+    above += height.take(node_row, axis=0)
+    below = fall.take(node_row + 1, axis=0)
+    below *= down - np.float32(1)
+    below += height.take(node_row + 1, axis=0)
+    below -= above
+    below *= fade
+    above += below
+    return above
 
 
 def _fade(t: Floats) -> Floats:
-    faded: Floats = t * t * t * (t * (t * np.float32(6) - np.float32(15)) + np.float32(10))
+    """Runs smoothly from 0 to 1: 6t⁵ - 15t⁴ + 10t³."""
+    faded: Floats = t * np.float32(6)
+    faded -= np.float32(15)
+    faded *= t
+    faded += np.float32(10)
+    for _ in range(3):
+        faded *= t
     return faded
 
 
@@ -148,7 +159,9 @@ class Texture:
 
     def __init__(self, salt: int, *, period: int, smooth: int, widest: int) -> None:
         side = np.arange(period, dtype=np.int64)
-        tile = sum((hashed(side, side, salt_of(salt, i)) for i in range(3)), np.zeros((), np.float32))
+        tile: Floats = np.zeros((period, period), np.float32)
+        for i in range(3):  # three uniform ones: close to Gaussian, variance one
+            tile += hashed(side, side, salt_of(salt, i))
         for _ in range(smooth):
             for axis in (0, 1):
                 tile = np.roll(tile, 1, axis) + tile * np.float32(2) + np.roll(tile, -1, axis)

@@ -102,7 +102,9 @@ class Renderer:
                 value += ground.vigour * self._vigour[band]
                 value *= light
                 if cover is not None:
-                    value += (self._cloud[band] * (np.float32(0.6) + np.float32(0.6) * cover) - value) * cover
+                    value += (
+                        self._cloud[band] * (np.float32(0.45) + np.float32(0.6) * cover) - value
+                    ) * cover
                 value = _blurred(value)[top : top + rows, left : left + cols]
                 down, along = self._noise_by_date_band[date][band]
                 value += self._noise.window(row + down, col + along, rows, cols) * np.float32(_NOISE)
@@ -123,7 +125,7 @@ class Renderer:
 
 
 def _blurred(value: Floats) -> Floats:
-    """Mean of each pixel with those right and below: optics never show a boundary sharp; last row and col stay."""
+    """Mean of each pixel with those right and below, as optics never show a boundary sharp."""
     pairs = value.copy()
     pairs[:, :-1] += value[:, 1:]
     pairs[:, -1] += value[:, -1]

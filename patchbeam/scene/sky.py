@@ -25,31 +25,31 @@ class Sky:
     """
 
     def __init__(self, seed: int, date: int, width: int, height: int, share: float, *, widest: int) -> None:
-        self._field = Field(salt=salt_of(seed, 100, date), largest=1024, smallest=16, roughness=0.58)
-        self._wisps = Texture(salt_of(seed, 101, date), period=499, smooth=2, widest=widest)
+        self._field = Field(salt=salt_of(seed, 100, date), largest=512, smallest=16, roughness=0.6)
+        self._wisps = Texture(salt_of(seed, 101, date), period=499, smooth=12, widest=widest)
         self._floor: np.float32 | None = None
         if share > 0:
             self._floor = quantile(self._field.at(*sample_points(width, height)), 1 - share)
 
     def window(self, row: int, col: int, rows: int, cols: int) -> tuple[Floats | None, Floats | None]:
-        """How opaque clouds are (0 to 1) and how deep shadows are, float32 ``(row, col)``; none where clear."""
+        """How opaque clouds and how deep shadows are, 0 to 1, float32 ``(row, col)``; none where clear."""
         if self._floor is None:
             return None, None
         down = np.arange(row // LATTICE, (row + rows) // LATTICE + 1, dtype=np.int64)
         along = np.arange(col // LATTICE, (col + cols) // LATTICE + 1, dtype=np.int64)
-        cover = self._thickness(self._field.at(down, along), 0.22, (row, col))
-        shade = self._thickness(self._field.at(down - _SHADOW_DOWN, along - _SHADOW_ALONG), 0.30, None)
+        cover = self._thickness(self._field.at(down, along), 0.45, (row, col))
+        shade = self._thickness(self._field.at(down - _SHADOW_DOWN, along - _SHADOW_ALONG), 0.45, None)
         if shade is not None:
             shade *= np.float32(_DARKEST)
         return cover, shade
 
     def _thickness(self, field: Floats, soft: float, wisps_at: tuple[int, int] | None) -> Floats | None:
         assert self._floor is not None
-        if field.max() <= self._floor - np.float32(0.15):
+        if field.max() <= self._floor - np.float32(0.25):
             return None
         thick = draw_out(field)
         if wisps_at is not None:
-            thick += self._wisps.window(*wisps_at, *thick.shape) * np.float32(0.025)
+            thick += self._wisps.window(*wisps_at, *thick.shape) * np.float32(0.04)
         thick -= self._floor
         thick *= np.float32(1 / soft)
         np.clip(thick, 0, 1, out=thick)

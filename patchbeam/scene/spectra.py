@@ -186,7 +186,7 @@ NUMBER = {kind.name: i for i, kind in enumerate(KINDS)}
 # the year, a little lighter or darker.
 VARIANTS = 8
 _DAYS = (0, 9, -8, 5, -13, 14, -4, 2)
-_BRIGHT = (1.0, 0.93, 1.06, 1.11, 0.96, 1.03, 0.89, 1.0)
+_BRIGHT = (1.0, 0.97, 1.04, 0.95, 1.07, 0.92, 1.11, 0.89)
 
 
 def _mixed(kind: Kind, day: float) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from patchbeam.scene.options import SceneOptions, check_path
 from patchbeam.scene.render import REFLECTANCE_SCALE, Renderer, Window
 
 _CACHE_BYTES = 64 << 20
-_WINDOW_PIXELS = 1 << 17  # what a window is drawn in: small enough for its arrays to stay in the cache
+_WINDOW_PIXELS = 1 << 18  # what a window is drawn in: small enough for its arrays to stay in the cache
 _STRIP_ROWS = 16
 
 Place = tuple[int, int, int, int]  # row, col, rows, cols
