@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+import pyproj
 from odc.geo.crs import CRS
 from pyproj.exceptions import CRSError
 
@@ -24,6 +25,8 @@ _NOT_IN_PROJ = {"SR-ORG:6974": _MODIS_SINUSOIDAL, "SR-ORG:6842": _MODIS_SINUSOID
 def parse_crs(text: str, key: str = "grid.crs") -> CRS:
     """Returns the CRS of any text that PROJ takes, or of a MODIS sinusoidal ``SR-ORG`` code.
 
+    Of a compound CRS (``EPSG:32633+5773``) only the horizontal part is kept.
+
     Args:
         text: such as ``EPSG:32633``, WKT, PROJJSON or a PROJ string.
         key: where the text stands, for the error.
@@ -32,7 +35,8 @@ def parse_crs(text: str, key: str = "grid.crs") -> CRS:
         GridError: it is not a CRS, or not one of maps (geographic or projected).
     """
     try:
-        crs = CRS(_NOT_IN_PROJ.get(text.strip().upper(), text))
+        given = pyproj.CRS.from_user_input(_NOT_IN_PROJ.get(text.strip().upper(), text))
+        crs = CRS(given.sub_crs_list[0] if given.is_compound else given)
     except (CRSError, AttributeError, TypeError, ValueError) as error:
         raise GridError(
             f"{key}: {text!r} is not a coordinate reference system; give a code such as EPSG:32633, WKT or "

@@ -225,12 +225,7 @@ class PatchGrid:
     def bounds(self, index: int, grid: GeoBox) -> tuple[float, float, float, float]:
         """Returns ``(xmin, ymin, xmax, ymax)`` of a patch without its margin, in the grid's CRS."""
         w = self.window(index)
-        corners = (
-            (w.col_off, w.row_off),
-            (w.col_stop, w.row_off),
-            (w.col_off, w.row_stop),
-            (w.col_stop, w.row_stop),
-        )
+        corners = [(col, row) for col in (w.col_off, w.col_stop) for row in (w.row_off, w.row_stop)]
         points = to_xy(grid.affine, corners)
         (xmin, ymin), (xmax, ymax) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
         return xmin, ymin, xmax, ymax
