@@ -136,14 +136,18 @@ def _indexes(source: Source, spec: BandSpec, key: str, every: bool) -> list[int]
         if not spec.indexes:
             raise SourceError(f"{key}.band: an empty list; name the bands that are the steps of the array")
         if source.series:
-            raise SourceError(f"{key}.band: source {source.name!r} is a series, whose steps are its files; name one band")
+            raise SourceError(
+                f"{key}.band: source {source.name!r} is a series, whose steps are its files; name one band"
+            )
         for index in spec.indexes:
             _check_index(source, index, key)
         return [spec.indexes[0]]
     if spec.band is None:
         usable = [i for i in range(1, file.count + 1) if i != file.alpha]
         if not usable:
-            raise SourceError(f"{key}: {file.path} has nothing but an alpha band; ask for it with band: {file.alpha}")
+            raise SourceError(
+                f"{key}: {file.path} has nothing but an alpha band; ask for it with band: {file.alpha}"
+            )
         if not every and spec.name is not None and len(usable) > 1:
             raise SourceError(
                 f"{key}.band: is missing, and source {source.name!r} has {len(usable)} bands:"
@@ -164,7 +168,9 @@ def _described(source: Source, text: str, key: str) -> int:
         return matches[0]
     names = default_names(source)
     if matches:
-        raise SourceError(f"{key}.band: {file.path} has {len(matches)} bands {text!r}; use a number: {matches}")
+        raise SourceError(
+            f"{key}.band: {file.path} has {len(matches)} bands {text!r}; use a number: {matches}"
+        )
     if text in names:
         return names.index(text) + 1
     raise SourceError(
@@ -181,7 +187,9 @@ def _check_index(source: Source, index: int, key: str) -> None:
 def _band(source: Source, index: int, spec: BandSpec, key: str) -> Band:
     type_ = spec.type or _default_type(source, spec.indexes or (index,))
     if type_ not in NAMED_TYPES:
-        raise SourceError(f"{key}.type: {type_!r} is not known{nearest(type_, NAMED_TYPES)}; use {', '.join(NAMED_TYPES)}")
+        raise SourceError(
+            f"{key}.type: {type_!r} is not known{nearest(type_, NAMED_TYPES)}; use {', '.join(NAMED_TYPES)}"
+        )
     resampling = spec.resampling or source.resampling
     check_choice(f"{key}.resampling", resampling, RESAMPLINGS)
     return Band(
@@ -199,7 +207,9 @@ def _band(source: Source, index: int, spec: BandSpec, key: str) -> Band:
 def _default_type(source: Source, indexes: Sequence[int]) -> str:
     types = [np.dtype(file.dtypes[i - 1]) for file in source.files for i in indexes]
     dtype = np.result_type(*types)
-    scaled = any(file.scales[i - 1] != 1 or file.offsets[i - 1] != 0 for file in source.files for i in indexes)
+    scaled = any(
+        file.scales[i - 1] != 1 or file.offsets[i - 1] != 0 for file in source.files for i in indexes
+    )
     if source.unscale and scaled:
         small = dtype == np.float32 or dtype.itemsize < 4
         return "float32" if small else "float64"

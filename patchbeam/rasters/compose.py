@@ -83,13 +83,13 @@ def _add(layers: Layers, grid: GeoBox, rect: Rect, placement: Placement, handles
     # the usual case, one file and its own type: read in place, no copy
     if own == layers.values.dtype and not scaled and not layers.valid[where].any():
         out = layers.values[where]
-        _, valid = read_piece(dataset, file, indexes, inside, nodata=source.nodata, out=out)
-        layers.valid[where] = True if valid is None else valid
+        _, good = read_piece(dataset, file, indexes, inside, nodata=source.nodata, out=out)
+        layers.valid[where] = True if good is None else good
         return
-    values, valid = read_piece(dataset, file, indexes, inside, nodata=source.nodata)
+    values, good = read_piece(dataset, file, indexes, inside, nodata=source.nodata)
     if scaled:
         values = unscaled(values, file, indexes, np.dtype(np.float64))
-    _merge(layers, placement, rect, at, values, valid)
+    _merge(layers, placement, rect, at, values, good)
 
 
 def _merge(

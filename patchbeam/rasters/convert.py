@@ -54,7 +54,7 @@ def convert(values: Array, valid: Mask | None, dtype: np.dtype[Any], place: Plac
 def _fits(values: Array, dtype: np.dtype[Any]) -> Mask:
     if dtype.kind == "f":
         # infinity stays infinity; only a finite number that overflows is out of range
-        return np.isfinite(values.astype(dtype)) | ~np.isfinite(values)
+        return np.asarray(np.isfinite(values.astype(dtype)) | ~np.isfinite(values))
     limits = np.iinfo(dtype)
     if values.dtype.kind == "f":
         # the upper limit plus one is a power of two, which floating point holds exactly

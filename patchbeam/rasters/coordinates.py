@@ -79,7 +79,9 @@ class PixelMap:
         self.grid_crs, self.file_crs = str(grid.crs.to_wkt()), file.crs_wkt
         self.file_turns = bool(own.geographic)
         self.grid_turns = bool(grid.crs.geographic)
-        self.grid_middle = float(_apply(self.to_world, np.float64(grid.width / 2), np.float64(grid.height / 2))[0])
+        self.grid_middle = float(
+            _apply(self.to_world, np.array(grid.width / 2), np.array(grid.height / 2))[0]
+        )
         self.file_middle = float(a * file.width / 2 + b * file.height / 2 + c)
 
     def to_grid(self, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
@@ -116,6 +118,23 @@ class PixelMap:
             x, y = self.exact(cols, rows)
             return np.broadcast_to(x, shape), np.broadcast_to(y, shape)
         return _Lattice(self, rect).centres()
+
+    def shrink(self, rect: Rect) -> tuple[float, float]:
+        """Returns the pixels of the file under one pixel of the grid, across and down, within ``rect``.
+
+        The middle one of what a lattice of points shows; (1, 1) where no point can be mapped.
+        """
+        cols, rows = np.meshgrid(np.linspace(rect.left, rect.right, 9), np.linspace(rect.top, rect.bottom, 9))
+        here = self.exact(cols, rows)
+        east = self.exact(cols + 1, rows)
+        south = self.exact(cols, rows + 1)
+        factors = []
+        with np.errstate(invalid="ignore"):
+            for k in range(2):
+                step = np.abs(east[k] - here[k]) + np.abs(south[k] - here[k])
+                step = step[np.isfinite(step)]
+                factors.append(float(np.median(step)) if step.size else 1.0)
+        return factors[0] or 1.0, factors[1] or 1.0
 
 
 def _near(longitude: Floats, middle: float) -> Floats:
@@ -178,7 +197,7 @@ class _Lattice:
             np.multiply(lines[:, k : k + n, None], _WEIGHTS[k], out=term)
             values += term
         start = self.rect.left - self.left * CELL
-        return values.reshape(len(lines), n * CELL)[:, start : start + self.rect.width]
+        return np.asarray(values.reshape(len(lines), n * CELL)[:, start : start + self.rect.width])
 
     def bad_cells(self) -> NDArray[np.bool_]:
         """Returns which cells, ``(down, across)``, cannot be interpolated."""
@@ -187,8 +206,8 @@ class _Lattice:
         with np.errstate(invalid="ignore", over="ignore"):
             for n, at in enumerate(_TRIED):
                 across = _TRIED[-n] if n else at
-                cols = (self.left + i) * CELL + across + 0.5
-                rows = (self.top + j) * CELL + at + 0.5
+                cols = ((self.left + i) * CELL + across + 0.5).astype(np.float64)
+                rows = ((self.top + j) * CELL + at + 0.5).astype(np.float64)
                 for exact, nodes in zip(self.map.exact(cols, rows), self.nodes, strict=True):
                     guess = np.zeros(i.shape)
                     for k in range(4):

@@ -30,6 +30,7 @@ class Placement:
         turn: degrees of longitude by which it is moved, to meet a grid beyond the antimeridian.
         offsets: column and row of the grid where the file starts, when it lies on the grid's lattice;
             else ``None``.
+        shrink: pixels of the file under one pixel of the grid, across and down.
         bounds: left, top, right, bottom in pixels of the grid; may be too large, never too small.
     """
 
@@ -37,6 +38,7 @@ class Placement:
     file: RasterFile
     turn: float
     offsets: tuple[int, int] | None
+    shrink: tuple[float, float]
     bounds: tuple[float, float, float, float]
 
     @property
@@ -81,8 +83,19 @@ def place(number: int, file: RasterFile, grid: GeoBox) -> list[Placement]:
         # what is a turn away lies outside the grid and any margin of it
         if turn and (bounds[2] < -grid.width or bounds[0] > 2 * grid.width):
             continue
-        placements.append(Placement(number, file, turn, offsets, bounds))
+        shrink = (
+            (1.0, 1.0) if offsets is not None else PixelMap(file, grid, turn).shrink(_common(bounds, grid))
+        )
+        placements.append(Placement(number, file, turn, offsets, shrink, bounds))
     return placements
+
+
+def _common(bounds: tuple[float, float, float, float], grid: GeoBox) -> Rect:
+    """Returns where the file and the grid meet; the whole grid where they don't."""
+    whole = Rect(0, 0, grid.width, grid.height)
+    left, top, right, bottom = (round(v) for v in bounds)
+    common = whole.meet(Rect(left, top, right, bottom))
+    return whole if common.empty else common
 
 
 def _bounds(file: RasterFile, grid: GeoBox, turn: float) -> tuple[float, float, float, float]:

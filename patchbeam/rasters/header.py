@@ -18,8 +18,8 @@ from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError, RasterioIOError
 
 from patchbeam.errors import SourceError
-from patchbeam.rasters.masks import usable_nodata
 from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.masks import usable_nodata
 from patchbeam.rasters.tiff import MAX_BLOCK_BYTES, TiffFacts, check_tiff
 
 GDAL_OPTIONS: dict[str, Any] = {
@@ -31,7 +31,7 @@ GDAL_OPTIONS: dict[str, Any] = {
 """GDAL settings under which every file is opened."""
 
 _TYPES = frozenset(
-    "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64".split()
+    ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"]
 )
 
 
@@ -74,7 +74,9 @@ def read_header(path: str, key: str = "sources", *, crs: str | None = None) -> R
 
 
 def _is_local(path: str) -> bool:
-    return "://" not in path and not path.startswith("/vsi") and not re.match(r"^[A-Za-z][A-Za-z0-9_]+:", path)
+    return (
+        "://" not in path and not path.startswith("/vsi") and not re.match(r"^[A-Za-z][A-Za-z0-9_]+:", path)
+    )
 
 
 def _cannot_open(key: str, path: str, error: Exception) -> str:
@@ -82,7 +84,7 @@ def _cannot_open(key: str, path: str, error: Exception) -> str:
     if "not recognized as" in text:
         return f"{key}: {path} is not a raster that GDAL reads; convert it, or leave it out of the pattern"
     if "No such file" in text or "does not exist" in text:
-        return f"{key}: {path} cannot be opened: {text}; is the name right and everything that it refers to there?"
+        return f"{key}: {path} cannot be opened: {text}; check its name and what it refers to"
     return f"{key}: {path} cannot be opened: {text}; gdalinfo on it shows the same, write or fetch it again"
 
 
@@ -109,8 +111,8 @@ def _header(
         size = shape[0] * shape[1] * np.dtype(dtype).itemsize
         if size > MAX_BLOCK_BYTES:
             raise SourceError(
-                f"{key}: {path}: one block of band {i}, {shape[1]} x {shape[0]} pixels, takes {size} bytes, more"
-                f" than {MAX_BLOCK_BYTES}; write it again in small tiles (gdal_translate -co TILED=YES)"
+                f"{key}: {path}: one block of band {i}, {shape[1]} x {shape[0]} pixels, takes {size} bytes,"
+                f" more than {MAX_BLOCK_BYTES}; write it again in small tiles (gdal_translate -co TILED=YES)"
             )
     alpha, raw_nodata = _alpha_and_nodata(dataset, facts)
     usable = [usable_nodata(v, np.dtype(t)) for v, t in zip(raw_nodata, dataset.dtypes, strict=True)]
@@ -155,7 +157,9 @@ def _check_type(key: str, path: str, band: int, dtype: str) -> None:
             " imaginary parts, or amplitude and phase, as bands of their own (gdal_calc, or a VRT with"
             " PixelFunctionType real, imag, mod, phase)"
         )
-    raise SourceError(f"{key}: {path}: band {band} is of type {dtype}; use one of {', '.join(sorted(_TYPES))}")
+    raise SourceError(
+        f"{key}: {path}: band {band} is of type {dtype}; use one of {', '.join(sorted(_TYPES))}"
+    )
 
 
 def _crs(dataset: Any, path: str, key: str, crs: str | None) -> str:
@@ -168,18 +172,22 @@ def _crs(dataset: Any, path: str, key: str, crs: str | None) -> str:
         try:
             return str(dataset.crs.to_wkt())
         except CRSError as e:
-            raise SourceError(f"{key}: {path}: its CRS cannot be used: {e}; say it with crs: under the source") from e
+            raise SourceError(
+                f"{key}: {path}: its CRS cannot be used: {e}; say it with crs: under the source"
+            ) from e
     raise SourceError(
-        f"{key}: {path} has no CRS{_unreferenced(dataset)}; say it with crs: under the source, or write it into the"
-        " file (gdal_edit.py -a_srs EPSG:n)"
+        f"{key}: {path} has no CRS{_unreferenced(dataset)}; say it with crs: under the source, or write it"
+        " into the file (gdal_edit.py -a_srs EPSG:n)"
     )
 
 
 def _unreferenced(dataset: Any) -> str:
     if dataset.gcps[0]:
-        return f", only {len(dataset.gcps[0])} ground control points (gdalwarp turns it into a georeferenced raster)"
+        return (
+            f", only {len(dataset.gcps[0])} ground control points (gdalwarp makes it a georeferenced raster)"
+        )
     if dataset.rpcs:
-        return ", only rational polynomial coefficients (gdalwarp -rpc turns it into a georeferenced raster)"
+        return ", only rational polynomial coefficients (gdalwarp -rpc makes it a georeferenced raster)"
     return " and no geotransform" if dataset.transform.is_identity else ""
 
 
@@ -198,7 +206,9 @@ def _transform(
         )
     values = (t.a, t.b, t.c, t.d, t.e, t.f)
     if not all(map(math.isfinite, values)) or t.a * t.e - t.b * t.d == 0:
-        raise SourceError(f"{key}: {path}: its geotransform {values} cannot be inverted; write a right one into it")
+        raise SourceError(
+            f"{key}: {path}: its geotransform {values} cannot be inverted; write a right one into it"
+        )
     return values
 
 

@@ -38,8 +38,8 @@ def nodata_mask(values: Array, nodata: float | None) -> Mask | None:
     if values.dtype.kind == "f":
         if math.isnan(nodata):
             return ~np.isnan(values)
-        return values != values.dtype.type(nodata)
-    return values != values.dtype.type(int(nodata))
+        return np.asarray(values != values.dtype.type(nodata))
+    return np.asarray(values != values.dtype.type(int(nodata)))
 
 
 def file_valid(

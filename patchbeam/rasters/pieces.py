@@ -18,7 +18,7 @@ from patchbeam.rasters.masks import file_valid
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A rectangle of pixels: columns from ``left`` to ``right``, rows from ``top`` to ``bottom``, ends excluded."""
+    """A rectangle of pixels: columns ``left`` to ``right``, rows ``top`` to ``bottom``, ends excluded."""
 
     left: int
     top: int
@@ -95,8 +95,8 @@ def read_piece(
     except RasterioError as e:
         cause = f"{e} ({e.__cause__})" if e.__cause__ else str(e)
         raise ReadFailed(
-            f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top} to"
-            f" {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"
+            f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top}"
+            f" to {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"
         ) from e
 
 

@@ -77,7 +77,9 @@ class ImageReader:
         Raises:
             ReadFailed: a file cannot be read, or a value does not fit into the band's type.
         """
-        rect = Rect(window.col_off, window.row_off, window.col_off + window.width, window.row_off + window.height)
+        rect = Rect(
+            window.col_off, window.row_off, window.col_off + window.width, window.row_off + window.height
+        )
         runs, pixels = self._allocate(rect)
         touching = [p for layers in runs for p in self._index(layers.source.name).touching(rect)]
         parts = split_window(rect, self.threads, touching)
@@ -152,8 +154,8 @@ class ImageReader:
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about the sources, each said once."""
         return tuple(
-            f"sources.{source.name}: {file.path}: band {i} has nodata {value}, which {file.dtypes[i - 1]} cannot"
-            " hold: no pixel is masked by it; give the right one with nodata: under the source"
+            f"sources.{source.name}: {file.path}: band {i} has nodata {value}, which {file.dtypes[i - 1]}"
+            " cannot hold: no pixel is masked by it; give the right one with nodata: under the source"
             for source in self.sources.values()
             if source.nodata is None
             for file in source.files

@@ -66,7 +66,7 @@ class Source:
         check_choice(f"{key}.resampling", self.resampling, RESAMPLINGS)
         if self.series and (self.times is None or len(self.times) != len(self.files)):
             raise SourceError(
-                f"{key}: a series of {len(self.files)} files has {len(self.times or ())} times; give one a file"
+                f"{key}: a series of {len(self.files)} files has {len(self.times or ())} times; give one each"
             )
 
 
@@ -77,7 +77,9 @@ def check_choice(key: str, value: str, known: Sequence[str]) -> None:
         SourceError: naming the key, the value and the nearest match.
     """
     if value not in known:
-        raise SourceError(f"{key}: {value!r} is not known{nearest(str(value), known)}; use one of {', '.join(known)}")
+        raise SourceError(
+            f"{key}: {value!r} is not known{nearest(str(value), known)}; use one of {', '.join(known)}"
+        )
 
 
 def open_source(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from patchbeam.rasters.coordinates import CELL
 from patchbeam.rasters.footprints import Placement
@@ -29,9 +30,9 @@ def split_window(rect: Rect, threads: int, placements: Sequence[Placement]) -> l
             break
     rows = _cuts(rect.top, rect.bottom, row, step_rows, threads)
     if len(rows) > 2:
-        return [Rect(rect.left, a, rect.right, b) for a, b in zip(rows, rows[1:], strict=False)]
+        return [Rect(rect.left, a, rect.right, b) for a, b in pairwise(rows)]
     cols = _cuts(rect.left, rect.right, col, step_cols, threads)
-    return [Rect(a, rect.top, b, rect.bottom) for a, b in zip(cols, cols[1:], strict=False)]
+    return [Rect(a, rect.top, b, rect.bottom) for a, b in pairwise(cols)]
 
 
 def _cuts(start: int, stop: int, origin: int, step: int, parts: int) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,24 @@ MAX_BLOCK_BYTES = 1 << 30
 _MAX_DIRECTORIES = 4096
 _PIECE = 1 << 20
 _TYPES = {3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
-_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
+_SIZES = {
+    1: 1,
+    2: 1,
+    3: 2,
+    4: 4,
+    5: 8,
+    6: 1,
+    7: 1,
+    8: 2,
+    9: 4,
+    10: 8,
+    11: 4,
+    12: 8,
+    13: 4,
+    16: 8,
+    17: 8,
+    18: 8,
+}
 _REWRITE = "fetch or write the file again"
 
 
@@ -51,6 +68,8 @@ class _Tiff:
     def __init__(self, file: BinaryIO, path: str, where: str) -> None:
         self.file, self.path, self.where = file, path, where
         self.size = os.fstat(file.fileno()).st_size
+        self.order: Literal["little", "big"] = "little"
+        self.big = False
 
     def short(self, what: str) -> SourceError:
         return SourceError(f"{self.where}: {self.path} is cut short or damaged: {what}; {_REWRITE}")
@@ -136,7 +155,9 @@ class _Tiff:
     def check_block_size(self, fields: dict[int, _Field], tiled: bool, kind: str) -> None:
         width, height = self.number(fields, 256, 0), self.number(fields, 257, 0)
         block_width = self.number(fields, 322, width) if tiled else width
-        block_height = self.number(fields, 323, height) if tiled else min(height, self.number(fields, 278, height))
+        block_height = (
+            self.number(fields, 323, height) if tiled else min(height, self.number(fields, 278, height))
+        )
         samples = self.number(fields, 277, 1) if self.number(fields, 284, 1) == 1 else 1
         # uncompressed strips are read line by line, so that only a line has to be held
         if not tiled and self.number(fields, 259, 1) == 1:
@@ -175,7 +196,11 @@ def check_tiff(path: str, where: str) -> TiffFacts | None:
             seen.add(at)
             fields, at_next = tiff.directory(at)
             if len(seen) == 1 and (text := fields.get(42113)) and text.count < 1024:
-                nodata = tiff.bytes_at(text.offset, text.count, "tag 42113").rstrip(b"\0 ").decode("ascii", "replace")
+                nodata = (
+                    tiff.bytes_at(text.offset, text.count, "tag 42113")
+                    .rstrip(b"\0 ")
+                    .decode("ascii", "replace")
+                )
             tiff.check_blocks(fields, len(seen))
             at = at_next
         return TiffFacts(nodata)

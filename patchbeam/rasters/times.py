@@ -38,13 +38,15 @@ def observation_time(file: RasterFile, pattern: str | None, key: str) -> str:
     if pattern is None:
         if file.date is None:
             raise SourceError(
-                f"{key}: {file.path} has no date tag (TIFFTAG_DATETIME); say where its path holds the date with"
-                " time:, for instance time: '%Y%m%d'"
+                f"{key}: {file.path} has no date tag (TIFFTAG_DATETIME); say where its path holds the date"
+                " with time:, for instance time: '%Y%m%d'"
             )
         return _parsed(file.date.strip(), "%Y:%m:%d %H:%M:%S", file.path, key)
     found = list(re.finditer(f"(?={_expression(pattern, key)})", file.path))
     if not found:
-        raise SourceError(f"{key}.time: {pattern!r} is not found in the path {file.path}; write it as the path has it")
+        raise SourceError(
+            f"{key}.time: {pattern!r} is not found in the path {file.path}; write it as the path has it"
+        )
     return _parsed(found[-1][1], pattern, file.path, key)
 
 
