@@ -12,7 +12,7 @@ from pathlib import Path
 
 from patchbeam.scene.options import SceneOptions
 from patchbeam.scene.spectra import BANDS, CLASS_COLOURS, CLASSES
-from patchbeam.scene.write import write
+from patchbeam.scene.write import write_files
 
 __all__ = ["BANDS", "CLASSES", "CLASS_COLOURS", "SceneOptions", "write_scene"]
 
@@ -98,4 +98,4 @@ def write_scene(
         overwrite=overwrite,
         threads=threads,
     )
-    return write(path, options)
+    return write_files(path, options)

@@ -80,10 +80,11 @@ class Renderer:
 
     def window(self, row: int, col: int, rows: int, cols: int) -> Window:
         """Draws the pixels from (``row``, ``col``) on; any window gives the same pixels."""
-        # Drawn on whole lattice cells with one pixel more to the right and below, which the blur takes.
+        # Drawn on whole lattice cells with two pixels more to the right and below: the blur looks one
+        # ahead, and so do tracks.
         row0, col0 = row - row % LATTICE, col - col % LATTICE
-        height = -(-(row + rows + 1 - row0) // LATTICE) * LATTICE
-        width = -(-(col + cols + 1 - col0) // LATTICE) * LATTICE
+        height = -(-(row + rows + 2 - row0) // LATTICE) * LATTICE
+        width = -(-(col + cols + 2 - col0) // LATTICE) * LATTICE
         ground = self._land.window(row0, col0, height, width)
         top, left = row - row0, col - col0
         beyond = outside_swath(

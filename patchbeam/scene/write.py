@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import rasterio
 from rasterio.errors import RasterioError
 from rasterio.windows import Window as RasterWindow
@@ -19,14 +20,14 @@ from patchbeam.scene import spectra
 from patchbeam.scene.options import SceneOptions, check_path
 from patchbeam.scene.render import REFLECTANCE_SCALE, Renderer, Window
 
-_CACHE_BYTES = 64 << 20
+_CACHE_BYTES = 16 << 20
 _WINDOW_PIXELS = 1 << 18  # what a window is drawn in: small enough for its arrays to stay in the cache
 _STRIP_ROWS = 16
 
 Place = tuple[int, int, int, int]  # row, col, rows, cols
 
 
-def write(path: str | os.PathLike[str], options: SceneOptions) -> list[Path]:
+def write_files(path: str | os.PathLike[str], options: SceneOptions) -> list[Path]:
     """Writes the files of a scene; see :func:`patchbeam.scene.write_scene`."""
     scene = check_path(os.fspath(path))
     days = options.dates_of_year()
@@ -35,9 +36,7 @@ def write(path: str | os.PathLike[str], options: SceneOptions) -> list[Path]:
         finals.append(scene.with_stem(f"{scene.stem}-classes"))
     for final in finals:
         if final.is_dir() or (final.exists() and not options.overwrite):
-            raise OutputExists(
-                f"{final}: is there already; overwrite it by overwrite=True or choose another name"
-            )
+            raise OutputExists(f"{final} is there already; allow overwriting it or choose another name")
     parts = [final.with_name(f".{final.name}.{os.getpid()}.part") for final in finals]
     try:
         _fill(parts, options)
@@ -56,7 +55,7 @@ def _fill(parts: list[Path], options: SceneOptions) -> None:
     days = options.dates_of_year()
     threads = options.threads or _usable_cores()
     with ExitStack() as stack:
-        stack.enter_context(rasterio.Env(GDAL_CACHEMAX=_CACHE_BYTES))
+        stack.enter_context(rasterio.Env(GDAL_CACHEMAX=_cache_bytes(options)))
         files = [
             stack.enter_context(rasterio.open(part, "w", **profile))
             for part, profile in zip(parts, _profiles(options, threads), strict=True)
@@ -86,6 +85,14 @@ def _fill(parts: list[Path], options: SceneOptions) -> None:
                 file.write(pixels, window=where)
             if options.class_map:
                 files[-1].write(window.classes, 1, window=where)
+
+
+def _cache_bytes(options: SceneOptions) -> int:
+    """Room for two rows of strips, which windows are only parts of: none must be written twice."""
+    if options.layout == "tiled":
+        return _CACHE_BYTES
+    pixel = np.dtype(options.dtype).itemsize * options.bands * options.dates + 1
+    return max(_CACHE_BYTES, 2 * _STRIP_ROWS * options.width * pixel)
 
 
 def _usable_cores() -> int:
