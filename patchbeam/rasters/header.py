@@ -9,6 +9,7 @@ import warnings
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
+from xml.sax.saxutils import unescape
 
 import numpy as np
 import rasterio
@@ -33,6 +34,8 @@ GDAL_OPTIONS: dict[str, Any] = {
 _TYPES = frozenset(
     ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"]
 )
+
+_PART = re.compile(r"<SourceFilename(?: relativeToVRT=\"([01])\")?[^>]*>([^<]+)</SourceFilename>")
 
 
 def read_header(path: str, key: str = "sources", *, crs: str | None = None) -> RasterFile:
@@ -88,6 +91,24 @@ def _cannot_open(key: str, path: str, error: Exception) -> str:
     return f"{key}: {path} cannot be opened: {text}; gdalinfo on it shows the same, write or fetch it again"
 
 
+def _check_parts(dataset: Any, path: str, key: str) -> None:
+    """Checks the local files that a VRT is made of: GDAL looks at them only when it reads them."""
+    if dataset.driver != "VRT" or not _is_local(path):
+        return
+    text = dataset.tags(ns="xml:VRT").get("xml:VRT", "")
+    folder = os.path.dirname(os.path.abspath(path))
+    for relative, name in sorted(set(re.findall(_PART, text))):
+        part = os.path.join(folder, unescape(name)) if relative == "1" else unescape(name)
+        if not _is_local(part):
+            continue
+        if not os.path.exists(part):
+            raise SourceError(
+                f"{key}: {path} is made of {part}, which does not exist; put it there or write it anew"
+            )
+        if os.path.isfile(part):
+            check_tiff(part, f"{key}: {path}")
+
+
 def _header(
     dataset: Any,
     path: str,
@@ -102,6 +123,7 @@ def _header(
         listed = ", ".join(repr(s) for s in inside[:8]) + (", …" if len(inside) > 8 else "")
         advice = f"name one of those inside it: {listed}" if inside else "name a file that holds some"
         raise SourceError(f"{key}: {path} has no bands; {advice}")
+    _check_parts(dataset, path, key)
     for i, dtype in enumerate(dataset.dtypes, 1):
         _check_type(key, path, i, dtype)
     crs_wkt = _crs(dataset, path, key, crs)

@@ -83,11 +83,17 @@ def file_valid(
             # 255 is full; anything less is partly masked, hence masked
             join(i, mask == 255)
     if header.alpha is not None:
-        alpha = dataset.read(header.alpha, window=window)
-        join(slice(None), alpha >= full_alpha(alpha.dtype))
+        join(slice(None), opaque(dataset.read(header.alpha, window=window)))
     return valid
 
 
-def full_alpha(dtype: np.dtype[Any]) -> int | float:
-    """Returns the alpha of a pixel that is wholly there; floating point alpha runs from 0 to 1."""
-    return 1.0 if dtype.kind == "f" else int(np.iinfo(dtype).max)
+def opaque(alpha: Array) -> Mask:
+    """Returns where alpha is full, so that the pixel is wholly there.
+
+    Full is the largest number of an integer type and 1 of a floating point one. In types other than 8
+    bits, 255 is full too: files that were widened from 8 bits keep it, and warpers write it.
+    """
+    if alpha.dtype.kind == "f":
+        return np.asarray((alpha == 1) | (alpha == 255))
+    full: Mask = alpha == np.iinfo(alpha.dtype).max
+    return full if alpha.dtype.itemsize == 1 else full | (alpha == 255)
