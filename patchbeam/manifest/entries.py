@@ -1,0 +1,260 @@
+"""The parts of a manifest, each a frozen value; keys in JSON are the attributes' names in camelCase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from patchbeam.errors import JobError
+from patchbeam.manifest.jsonform import Entry, short
+
+if TYPE_CHECKING:
+    from odc.geo.geobox import GeoBox
+
+    from patchbeam.statistics import Moments
+
+WireType = Literal["float", "int64", "bytes"]
+Range = tuple[int, int]
+"""First and count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestGrid(Entry):
+    """The export grid.
+
+    Attributes:
+        crs_code: ``EPSG:n`` where there is a code.
+        crs_wkt: the CRS in full.
+        transform: xScale, xShear, xTranslate, yShear, yScale, yTranslate, from pixels to CRS units; the
+            origin is the outer corner of the first pixel, which is in the first patch.
+        width: pixels in a row.
+        height: rows of pixels.
+    """
+
+    crs_code: str | None = None
+    crs_wkt: str
+    transform: tuple[float, float, float, float, float, float]
+    width: int
+    height: int
+
+    @classmethod
+    def from_geobox(cls, grid: GeoBox) -> ManifestGrid:
+        """Returns a grid as the manifest holds it.
+
+        Raises:
+            JobError: the grid has no CRS.
+        """
+        from patchbeam.mixer import crs_code
+
+        if grid.crs is None:
+            raise JobError("grid.crsWkt: the grid has no CRS")
+        a, b, c, d, e, f = (float(value) + 0.0 for value in tuple(grid.affine)[:6])
+        return cls(
+            crs_code=crs_code(grid.crs.proj),
+            crs_wkt=grid.crs.proj.to_wkt(),
+            transform=(a, b, c, d, e, f),
+            width=int(grid.shape.x),
+            height=int(grid.shape.y),
+        )
+
+    def geobox(self) -> GeoBox:
+        """Returns the grid.
+
+        Raises:
+            GridError: PROJ does not know the CRS.
+        """
+        from affine import Affine
+        from odc.geo.geobox import GeoBox
+
+        from patchbeam.crs import parse_crs
+
+        crs = parse_crs(self.crs_wkt, "grid.crsWkt")
+        return GeoBox((self.height, self.width), Affine(*self.transform), crs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestClass(Entry):
+    """One class of a class map: its value, and the name and colour (``#rrggbb``) that it is shown with."""
+
+    value: int
+    name: str | None = None
+    colour: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandStatistics(Entry):
+    """Statistics of a band over the kept patches without their margins.
+
+    Attributes:
+        valid_count: values that are not masked.
+        min: the smallest of them, ``None`` when there is none; so too the others.
+        max: the largest.
+        mean: arithmetic mean.
+        standard_deviation: of the population.
+    """
+
+    valid_count: int
+    min: int | float | None = None
+    max: int | float | None = None
+    mean: float | None = None
+    standard_deviation: float | None = None
+
+    @classmethod
+    def from_moments(cls, moments: Moments) -> BandStatistics:
+        """Returns merged moments as the manifest holds them."""
+        if not moments.count:
+            return cls(valid_count=0)
+        return cls(
+            valid_count=moments.count,
+            min=moments.minimum,
+            max=moments.maximum,
+            mean=moments.mean,
+            standard_deviation=moments.std,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestBand(Entry):
+    """One band, in the order of the records.
+
+    Attributes:
+        name: its name; also the key of its feature, unless bands are collapsed.
+        type: named type of its values before they went into records (``uint16``).
+        wire_type: which list of a feature holds it.
+        shape: sizes of its values in a record, margin included: ``(height, width)``, arrays
+            ``(depth, height, width)``; for per-pixel records ``()`` or ``(depth,)``. ``None`` in the place
+            of a depth that varies.
+        times: ISO 8601 time of each step of an array band.
+        classes: classes of a class map.
+        nodata: the value that meant "no data" in its source; may be NaN.
+        description: the band's description in its source.
+        source: name of the source.
+        source_band: number of the band in the source's files, from 1.
+        resampling: how it was brought onto the grid.
+        statistics: over the kept patches.
+        masked: masked values in the kept patches, margins not counted.
+        rounded_values: numbers that the wire type could not hold exactly.
+    """
+
+    name: str
+    type: str
+    wire_type: WireType
+    shape: tuple[int | None, ...]
+    times: tuple[str, ...] | None = None
+    classes: tuple[ManifestClass, ...] | None = None
+    nodata: int | float | None = None
+    description: str | None = None
+    source: str | None = None
+    source_band: int | None = None
+    resampling: str | None = None
+    statistics: BandStatistics | None = None
+    masked: int | None = None
+    rounded_values: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestShard(Entry):
+    """One record file.
+
+    Attributes:
+        name: its name, without the folder; it lies beside the manifest.
+        split: the split that it belongs to, ``None`` without splits.
+        records: number of records.
+        first_record: index of its first record among all of its split.
+        uncompressed_bytes: size of the records with their framing.
+        stored_bytes: size of the file.
+        crc32c: of the file's bytes, base64, as Cloud Storage reports it.
+    """
+
+    name: str
+    split: str | None = None
+    records: int
+    first_record: int
+    uncompressed_bytes: int
+    stored_bytes: int
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestPatches(Entry):
+    """Counts of patches.
+
+    Attributes:
+        planned: patches that the plan had.
+        written: patches that have records.
+        dropped: patches that have none, whatever the reason.
+    """
+
+    planned: int
+    written: int
+    dropped: int
+
+
+def _write_ranges(ranges: tuple[Range, ...]) -> list[list[int]]:
+    return [[int(first), int(count)] for first, count in ranges]
+
+
+def _read_ranges(value: Any, path: str) -> tuple[Range, ...]:
+    if not isinstance(value, list):
+        raise JobError(f"{path}: {short(value)} is not a list of [first, count]")
+    for i, pair in enumerate(value):
+        if not isinstance(pair, list) or len(pair) != 2 or any(type(n) is not int for n in pair):
+            raise JobError(f"{path}[{i}]: {short(pair)} is not [first, count]")
+    return tuple((first, count) for first, count in value)
+
+
+def ranges_field() -> Any:
+    """An attribute that holds ranges; read and written without a call a number, since there may be many."""
+    return field(default=None, metadata={"read": _read_ranges, "write": _write_ranges})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSplit(Entry):
+    """One split.
+
+    Attributes:
+        name: its name, as in the names of its shards.
+        fraction: the share of blocks that was asked for.
+        kept_patches: the patches in it, ``(first, count)`` each, in order.
+    """
+
+    name: str
+    fraction: float
+    kept_patches: tuple[Range, ...] | None = ranges_field()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSplits(Entry):
+    """How patches were split by blocks.
+
+    Attributes:
+        block: columns and rows of patches in a block.
+        seed: of the assignment.
+        guard: patches dropped on one side of each border between splits.
+        parts: the splits.
+    """
+
+    block: tuple[int, int]
+    seed: int
+    guard: int
+    parts: tuple[ManifestSplit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile(Entry):
+    """A source file as it was when it was read: size, and modification time (ISO 8601) or etag."""
+
+    path: str
+    size_bytes: int | None = None
+    modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSource(Entry):
+    """A source: its files, and how they made one raster."""
+
+    name: str
+    files: tuple[ManifestFile, ...]
+    compose: str | None = None
+    nodata: int | float | None = None
+    unscale: bool | None = None
