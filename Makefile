@@ -9,7 +9,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_INSTALL := $(PIP) install --quiet
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-DEMO := out/demo
 
 # Is the interpreter one that Patchbeam supports, and can it make a virtual environment?
 PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import venv, ensurepip
@@ -21,12 +20,12 @@ PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.base ## write a sample scene, export it to TFRecord shards, check and draw them (under out/demo)
-	$(BIN)/patchbeam scene $(DEMO)/scene.tif --width 2048 --height 2048 --overwrite
+demo: $(VENV)/.base ## write a sample scene, export it to TFRecord shards, check and draw them (in out/)
+	$(BIN)/patchbeam scene out/scene.tif --width 2048 --height 2048 --overwrite
 	$(BIN)/patchbeam plan configs/export_image.yaml
 	$(BIN)/patchbeam export-image configs/export_image.yaml --overwrite
-	$(BIN)/patchbeam verify $(DEMO)/scene
-	$(BIN)/patchbeam look $(DEMO)/scene -o $(DEMO)/scene.png
+	$(BIN)/patchbeam verify out/export/scene
+	$(BIN)/patchbeam look out/export/scene -o out/demo.png
 
 test: $(VENV)/.test ## run the bounded test suite
 	$(PYTEST) --timeout 300 -m "not long" $(PYTEST_ARGS)
