@@ -6,7 +6,6 @@ consecutive patches), :class:`Piece` (where a run's bytes lie). Only pieces are 
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,40 +112,3 @@ class Piece:
     def records(self) -> int:
         """Number of records."""
         return int(self.members[:, 0].sum())
-
-    def to_bytes(self) -> bytes:
-        """Returns one byte text for equal pieces, so that a runner may use it in keys."""
-        path = self.path.encode()
-        kept = self.kept.astype("<i8").tobytes()
-        members = self.members.astype("<i8").tobytes()
-        head = struct.pack(
-            "<8q", *self.order, self.patches, self.record_size, len(path), len(kept), len(members), len(self.moments)
-        )
-        moments = b"".join(
-            struct.pack("<q4dq", m.count, m.minimum, m.maximum, m.mean, m.m2, n)
-            for m, n in zip(self.moments, self.rounded, strict=True)
-        )
-        return head + path + kept + members + moments
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Piece:
-        """Reads what :meth:`to_bytes` wrote."""
-        first, part, patches, record_size, n_path, n_kept, n_members, n_moments = struct.unpack_from("<8q", data)
-        at = 64
-        path = data[at : at + n_path].decode()
-        at += n_path
-        kept = np.frombuffer(data, "<i8", n_kept // 8, at).reshape(-1, 2).astype(np.int64)
-        at += n_kept
-        members = np.frombuffer(data, "<i8", n_members // 8, at).reshape(-1, 3).astype(np.int64)
-        at += n_members
-        rows = [struct.unpack_from("<q4dq", data, at + 48 * i) for i in range(n_moments)]
-        return cls(
-            path=path,
-            order=(first, part),
-            patches=patches,
-            kept=kept,
-            record_size=record_size,
-            members=members,
-            moments=tuple(Moments(*row[:5]) for row in rows),
-            rounded=tuple(row[5] for row in rows),
-        )

@@ -71,7 +71,7 @@ def stored_block(
     bands: Sequence[RecordBand],
     *,
     default: float,
-    compact: bool,
+    compact: Sequence[bool],
     inside: Mask | None = None,
 ) -> PixelBlock:
     """Makes the stored form of a block.
@@ -81,12 +81,12 @@ def stored_block(
         read: one entry a source band, ``(row, col)`` or ``(step, row, col)``; may be changed in place.
         bands: the record's bands; one more than ``read`` when the last is the mask band.
         default: ``defaultValue``.
-        compact: whether masked observations drop out of arrays.
+        compact: for each band read, whether masked observations drop out of its arrays.
         inside: ``(row, col)``, false where ``clip`` masks every band; ``None`` for no clip.
     """
     stored: list[BandPixels] = []
     everywhere: Mask | None = inside
-    for pixels, band in zip(read, bands, strict=False):
+    for pixels, band, dense in zip(read, bands[: len(read)], compact, strict=True):
         valid = pixels.valid
         if inside is not None:
             valid = np.broadcast_to(inside, pixels.values.shape) if valid is None else valid & inside
@@ -94,7 +94,7 @@ def stored_block(
             # an array is masked when it is empty: no observation is valid
             present = None if valid is None else valid.any(axis=0)
             masked = BandPixels(values=pixels.values, valid=valid)
-            stored.append(fit_depth(masked, band.depth, default, compact=compact))
+            stored.append(fit_depth(masked, band.depth, default, compact=dense))
         else:
             present = valid
             stored.append(_filled(pixels.values, valid, default))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -28,13 +27,13 @@ class Pool:
         self.threads = threads
         self._executor: ThreadPoolExecutor | None = None
 
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yields ``function(item)`` in the order of the items; the first error is raised at its place."""
+    def map(self, function: Callable[..., R], *items: Iterable[Any]) -> Iterator[R]:
+        """Yields ``function(item, …)`` in the order of the items; the first error is raised at its place."""
         if self.threads <= 1:
-            return map(function, items)
+            return map(function, *items)
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="patchbeam")
-        return self._executor.map(function, items)
+        return self._executor.map(function, *items)
 
     def close(self) -> None:
         """Ends the threads; waits for work that has begun."""

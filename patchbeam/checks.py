@@ -1,0 +1,46 @@
+"""What is looked at before any work starts: the destination, its space, what stands there already."""
+
+from __future__ import annotations
+
+import logging
+
+from patchbeam import storage
+from patchbeam.errors import OutputExists, OutputUnusable
+from patchbeam.plan import ExportPlan
+from patchbeam.records.names import existing_outputs
+
+_LOG = logging.getLogger(__name__)
+
+
+def outputs_there(prefix: str) -> list[str]:
+    """Returns the files of an earlier export with this prefix."""
+    return existing_outputs(storage.list_names(prefix), prefix)
+
+
+def check_destination(plan: ExportPlan, *, overwrite: bool) -> None:
+    """Refuses a destination that cannot take the export.
+
+    Raises:
+        OutputUnusable: it cannot be written, or has less free space than the export needs at the least.
+        OutputExists: files of an earlier export are there and ``overwrite`` is false.
+    """
+    folder, name = storage.split(plan.output)
+    if not name:
+        raise OutputUnusable(f"output: {plan.output} ends in a folder; add the beginning of the file names, {plan.output}scene")
+    storage.check_writable(plan.output)
+    there = outputs_there(plan.output)
+    if there and not overwrite:
+        names = ", ".join(storage.split(path)[1] for path in there[:3]) + (", …" if len(there) > 3 else "")
+        raise OutputExists(
+            f"output: {len(there)} files of an earlier export stand at {plan.output} ({names}); "
+            "give another output, or --overwrite to replace them"
+        )
+    free = storage.free_bytes(folder)
+    least, most = plan.space_bytes
+    if free is not None and free < least:
+        raise OutputUnusable(
+            f"output: {folder or '.'} has {free} bytes free and the export needs at least {least} "
+            f"(pieces and shards exist together); free some space or choose another output"
+        )
+    if free is not None and free < most:
+        _LOG.warning("output: %s has %d bytes free; the export may need up to %d", folder or ".", free, most)

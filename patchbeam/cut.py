@@ -1,0 +1,119 @@
+"""One patch out of a block: views of the block's arrays, and what ``edge: pad`` masks in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchbeam.blocks import BlockGrid, Run
+from patchbeam.elements import BandPixels, Ints, Mask, PixelBlock
+from patchbeam.pixels import default_for
+from patchbeam.statistics import Moments, measure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Patch:
+    """The stored pixels of one patch.
+
+    Attributes:
+        index: number of the patch.
+        bands: one entry a band, ``(row, col)`` or ``(depth, row, col)``, margin included; views of the
+            block's arrays except where ``edge: pad`` had to mask pixels.
+        margin_width_height: margin in pixels, left and right, above and below.
+    """
+
+    index: int
+    bands: tuple[BandPixels, ...]
+    margin_width_height: tuple[int, int]
+
+
+def cut_patch(blocks: BlockGrid, block: PixelBlock, index: int, defaults: Sequence[float]) -> Patch:
+    """Cuts a patch out of its block.
+
+    With ``edge: pad``, pixels of the patch proper that lie outside the grid are masked: they hold
+    ``defaultValue``, 0 in the mask band. Margin pixels are left as they are, inside or outside the grid.
+
+    Args:
+        blocks: the read blocks.
+        block: the block that holds the patch.
+        index: number of the patch.
+        defaults: what a masked pixel holds, one a band: ``defaultValue``, 0 for the mask band.
+    """
+    patches = blocks.patches
+    rows, columns = _stored(blocks, block.block, index)
+    bands = tuple(
+        BandPixels(
+            values=pixels.values[..., rows, columns],
+            valid=None if pixels.valid is None else pixels.valid[..., rows, columns],
+        )
+        for pixels in block.bands
+    )
+    if _inside(blocks, index) != patches.patch_width_height:
+        bands = tuple(
+            _padded(blocks, index, pixels, default) for pixels, default in zip(bands, defaults, strict=True)
+        )
+    return Patch(index, bands, patches.margin_width_height)
+
+
+def kept_patches(blocks: BlockGrid, block: PixelBlock, run: Run, threshold: float) -> Ints:
+    """Returns the patches of a run whose masked share, without margins, is at or under the threshold."""
+    indices = np.arange(run.first, run.first + run.count, dtype=np.int64)
+    if threshold >= 1:
+        return indices
+    width, height = blocks.patches.patch_width_height
+    valid = [_valid_pixels(blocks, block, int(index)) for index in indices]
+    share: np.ndarray[tuple[int], np.dtype[np.float64]] = (width * height - np.array(valid)) / (width * height)
+    return indices[share <= threshold]
+
+
+def moments(patch: Patch) -> tuple[Moments, ...]:
+    """Returns the statistics of each band over the patch without its margin."""
+    x, y = patch.margin_width_height
+    height, width = patch.bands[0].values.shape[-2:]
+    inner = (..., slice(y, height - y), slice(x, width - x))
+    return tuple(
+        measure(pixels.values[inner], None if pixels.valid is None else pixels.valid[inner])
+        for pixels in patch.bands
+    )
+
+
+def _stored(blocks: BlockGrid, block: int, index: int) -> tuple[slice, slice]:
+    patches = blocks.patches
+    first_column, first_row, _, _ = blocks.extent(block)
+    row, column = divmod(index, patches.columns)
+    width, height = patches.stored_width_height
+    left = (column - first_column) * patches.patch_width_height[0]
+    top = (row - first_row) * patches.patch_width_height[1]
+    return slice(top, top + height), slice(left, left + width)
+
+
+def _inside(blocks: BlockGrid, index: int) -> tuple[int, int]:
+    """Returns how many columns and rows of the patch without margin lie in the grid."""
+    patches = blocks.patches
+    row, column = divmod(index, patches.columns)
+    width, height = patches.patch_width_height
+    return min(width, patches.width - column * width), min(height, patches.height - row * height)
+
+
+def _valid_pixels(blocks: BlockGrid, block: PixelBlock, index: int) -> int:
+    columns, rows = _inside(blocks, index)
+    if block.valid is None:
+        return columns * rows
+    x, y = blocks.patches.margin_width_height
+    at_rows, at_columns = _stored(blocks, block.block, index)
+    top, left = at_rows.start + y, at_columns.start + x
+    return int(np.count_nonzero(block.valid[top : top + rows, left : left + columns]))
+
+
+def _padded(blocks: BlockGrid, index: int, pixels: BandPixels, default: float) -> BandPixels:
+    x, y = blocks.patches.margin_width_height
+    width, height = blocks.patches.patch_width_height
+    columns, rows = _inside(blocks, index)
+    outside: Mask = np.zeros(pixels.values.shape, np.bool_)
+    outside[..., y : y + height, x + columns : x + width] = True
+    outside[..., y + rows : y + height, x : x + width] = True
+    values = pixels.values.copy()
+    values[outside] = default_for(values.dtype, default)
+    return BandPixels(values=values, valid=~outside if pixels.valid is None else pixels.valid & ~outside)

@@ -1,0 +1,114 @@
+"""The stages of an image export as plain functions; the Beam transforms call these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from patchbeam import storage
+from patchbeam.assemble import member_records
+from patchbeam.elements import Ints, Piece, PixelBlock
+from patchbeam.encode import BlockEncoder
+from patchbeam.encode_example import ExampleEncoder
+from patchbeam.encode_sequence import SequenceEncoder
+from patchbeam.errors import EncodeError
+from patchbeam.pieces import PieceWriter
+from patchbeam.pixels import stored_block
+from patchbeam.plan import ExportPlan
+from patchbeam.pool import Pool
+from patchbeam.rasters.reader import ImageReader
+from patchbeam.shards import RecordTooLarge, Shard, pack
+
+
+def temporary_folder(plan: ExportPlan) -> str:
+    """Returns the temporary prefix of an export: beside the output, named by the plan's fingerprint."""
+    folder, name = storage.split(plan.output)
+    return storage.join(folder, f".{name}-{plan.fingerprint[:12]}.tmp")
+
+
+class BlockReader:
+    """Reads blocks of a plan, margins included, and makes them what records hold.
+
+    Args:
+        plan: the export.
+        threads: threads a block is read with.
+    """
+
+    def __init__(self, plan: ExportPlan, *, threads: int) -> None:
+        self._plan = plan
+        self._reader = ImageReader(plan.sources, plan.bands, plan.grid, threads=threads)
+
+    def read(self, block: int) -> PixelBlock:
+        """Returns the pixels of a block.
+
+        Raises:
+            ReadFailed: a source cannot be read there; names file, band and window.
+        """
+        plan = self._plan
+        window = plan.blocks.window(block)
+        return stored_block(
+            block,
+            self._reader.read(window),
+            plan.record_bands,
+            default=plan.options.default_value,
+            compact=plan.compact,
+            inside=None if plan.clip is None else plan.clip.mask(window),
+        )
+
+    def close(self) -> None:
+        """Closes the datasets."""
+        self._reader.close()
+
+
+def block_encoder(plan: ExportPlan, pool: Pool) -> BlockEncoder:
+    """Returns the encoder of a plan's blocks."""
+    common: dict[str, Any] = {
+        "defaults": plan.defaults,
+        "masked_threshold": plan.options.masked_threshold,
+        "strict": plan.strict,
+        "pool": pool,
+    }
+    if plan.options.sequence_data:
+        return SequenceEncoder(plan.blocks, plan.record_bands, plan.features, compact=plan.compact, **common)
+    return ExampleEncoder(plan.blocks, plan.record_bands, plan.features, **common)
+
+
+def piece_writer(plan: ExportPlan, pool: Pool) -> PieceWriter:
+    """Returns the writer of a plan's pieces."""
+    return PieceWriter(
+        temporary_folder(plan),
+        gzip=plan.piece_gzip,
+        records_per_shard=plan.records_per_shard,
+        records_per_patch=plan.records_per_patch,
+        pool=pool,
+    )
+
+
+def plan_shards(plan: ExportPlan, ordered: Sequence[Piece]) -> Iterator[Shard]:
+    """Packs pieces in order into shards.
+
+    Raises:
+        EncodeError: a record is larger than a shard may be; names the patch.
+    """
+
+    def sizes(piece: Piece, member: int, offset: int, stored: int) -> Ints:
+        return member_records(piece, member, offset, stored, gzip=plan.piece_gzip)
+
+    try:
+        yield from pack(ordered, plan.options.max_file_size_bytes, sizes)
+    except RecordTooLarge as error:
+        limit = plan.options.max_file_size_bytes
+        run = next(p for p in ordered if p.order == (error.piece.order[0], 0))
+        patch = _patch_of(run, error.record // plan.records_per_patch)
+        raise EncodeError(
+            f"patch {patch}: its record takes {error.size} bytes, more than formatOptions.maxFileSize ({limit}); "
+            f"raise it to at least {error.size} or make patches smaller"
+        ) from None
+
+
+def _patch_of(run: Piece, position: int) -> int:
+    for first, count in run.kept.tolist():
+        if position < count:
+            return int(first) + position
+        position -= count
+    return run.order[0]

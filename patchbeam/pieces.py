@@ -1,0 +1,79 @@
+"""Runs of records to piece files: what a worker leaves under the temporary prefix.
+
+A piece's name is that of its place in the plan plus an attempt suffix, so that a repeated or lost
+attempt changes nothing: only pieces that the runner reports go into shards.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+
+from patchbeam import storage
+from patchbeam.elements import Ints, Piece, RecordRun
+from patchbeam.pool import Pool
+from patchbeam.records.gzip import compress_members, group_records
+from patchbeam.shards import cut_at_shards
+
+
+class PieceWriter:
+    """Writes runs as piece files.
+
+    Args:
+        folder: the temporary prefix, local or ``gs://``.
+        gzip: whether pieces are made of indexed members; else they hold records as they are.
+        records_per_shard: records of a full shard where that is certain, so that runs end where shards
+            do; ``None`` when shards are packed afterwards.
+        records_per_patch: records a patch.
+        pool: the threads to use.
+    """
+
+    def __init__(
+        self, folder: str, *, gzip: bool, records_per_shard: int | None, records_per_patch: int, pool: Pool
+    ) -> None:
+        self._folder = folder
+        self._gzip = gzip
+        self._per_shard = records_per_shard
+        self._per_patch = records_per_patch
+        self._pool = pool
+
+    def write(self, run: RecordRun) -> Iterator[Piece]:
+        """Writes one run; yields a piece for each shard that it meets, one without records if it has none."""
+        parts = [run.records]
+        if self._per_shard is not None and run.records:
+            parts = cut_at_shards(run.first_patch * self._per_patch, run.records, self._per_shard)
+        sizes = run.sizes if run.sizes is not None else np.full(run.records, run.record_size, np.int64)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        first = 0
+        for part, count in enumerate(parts):
+            data = run.data[int(ends[first]) : int(ends[first + count])]
+            path, members = self._store(run.first_patch, part, data, sizes[first : first + count])
+            yield Piece(
+                path=path,
+                order=(run.first_patch, part),
+                patches=0 if part else run.patches,
+                kept=np.empty((0, 2), np.int64) if part else run.kept,
+                record_size=run.record_size,
+                members=members,
+                moments=() if part else run.moments,
+                rounded=() if part else run.rounded,
+            )
+            first += count
+
+    def _store(self, patch: int, part: int, data: np.ndarray, sizes: Ints) -> tuple[str, Ints]:  # type: ignore[type-arg]
+        if not len(sizes):
+            return "", np.empty((0, 3), np.int64)
+        groups = group_records(sizes)
+        ends = np.concatenate([[0], np.cumsum(sizes)])[np.concatenate([[0], np.cumsum(groups)])]
+        raw = np.diff(ends)
+        if self._gzip:
+            members = compress_members(data, sizes, pool=self._pool)
+            stored = np.array([len(member) for member in members], np.int64)
+        else:
+            members = [data]
+            stored = raw
+        path = storage.join(self._folder, f"{patch:012d}-{part:05d}.{uuid.uuid4().hex[:8]}")
+        storage.write_parts(path, members)
+        return path, np.stack([np.array(groups, np.int64), raw, stored], axis=1)

@@ -1,0 +1,320 @@
+"""The plan of an image export: everything that follows from the job and the sources' headers.
+
+Pure: no pixel is read. What it says of patches, shards and sizes is what the export then does, and the
+last step of the export compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+import numpy as np
+from odc.geo.geobox import GeoBox
+
+from patchbeam import __version__
+from patchbeam.blocks import BlockGrid, layout_blocks
+from patchbeam.clip import ClipRegion
+from patchbeam.encode_example import example_layout
+from patchbeam.encode_sequence import list_steps, sequence_layout
+from patchbeam.errors import JobError
+from patchbeam.features import ImageFeature, Numbers, RecordBand, image_features, record_bands
+from patchbeam.grid import affine6, offsets_on
+from patchbeam.mixer import crs_text
+from patchbeam.options import FormatOptions
+from patchbeam.patches import Edge, PatchGrid
+from patchbeam.rasters.bands import Band
+from patchbeam.rasters.source import Source
+from patchbeam.shards import ShardBounds, shard_bounds
+
+Gzip = Literal["indexed", "zlib6"]
+Naming = Literal["drive", "gcs"]
+
+BLOCK_BYTES = 64 << 20
+"""Default of ``blockBytes``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportPlan:
+    """One image export, resolved and checked.
+
+    Attributes:
+        grid: the export grid.
+        sources: the rasters, headers only.
+        bands: the bands to export, in order, without the mask band.
+        options: format options.
+        output: prefix of every file written, local or ``gs://``.
+        edge: what becomes of the pixels that do not fill a patch.
+        numbers: ``float`` (every number float32) or ``native``.
+        gzip: how shards are compressed when they are.
+        naming: how files are named.
+        mask_band: name of the mask band, or ``None``.
+        strict: whether numbers that float32 rounds are an error.
+        block_bytes: what a read block may take.
+        fill: names of the sources whose masked observations stay in place, holding ``defaultValue``, instead
+            of dropping out of their arrays.
+        clip: the region outside of which pixels are masked, or ``None``.
+    """
+
+    grid: GeoBox
+    sources: tuple[Source, ...]
+    bands: tuple[Band, ...]
+    options: FormatOptions
+    output: str
+    edge: Edge = "drop"
+    numbers: Numbers = "float"
+    gzip: Gzip = "indexed"
+    naming: Naming = "drive"
+    mask_band: str | None = None
+    strict: bool = False
+    block_bytes: int = BLOCK_BYTES
+    fill: frozenset[str] = frozenset()
+    clip: ClipRegion | None = None
+
+    def __post_init__(self) -> None:
+        # everything that can be refused is refused here, before work starts
+        limit, (least, _) = self.options.max_file_size_bytes, self.record_size
+        if least > limit:
+            raise JobError(
+                f"formatOptions.maxFileSize: {limit} bytes is less than one record of {self.record_kind} takes "
+                f"({least} bytes); give at least {least}, smaller patches or fewer bands"
+            )
+        if self.options.default_value != self.options.default_value:
+            integer = [band.name for band in self.bands if not band.type.startswith("float")]
+            if integer:
+                raise JobError(
+                    f"formatOptions.defaultValue: NaN is not a number that the integer bands {', '.join(integer)} "
+                    "can hold; give a number, or type: float32 to these bands"
+                )
+
+    @cached_property
+    def patches(self) -> PatchGrid:
+        """The patch grid."""
+        width, height = self.grid.shape.x, self.grid.shape.y
+        return PatchGrid(
+            width=width,
+            height=height,
+            patch_width_height=self.options.patch_width_height,
+            kernel_width_height=self.options.kernel_width_height,
+            edge=self.edge,
+        )
+
+    @cached_property
+    def record_bands(self) -> tuple[RecordBand, ...]:
+        """The bands as records see them, the mask band last."""
+        return record_bands(
+            [(band.name, band.type, band.is_array) for band in self.bands], self.options, self.mask_band
+        )
+
+    @cached_property
+    def features(self) -> tuple[ImageFeature, ...]:
+        """The features of a record, in wire order."""
+        return image_features(self.record_bands, self.options, self.numbers, self.patches.stored_width_height)
+
+    @property
+    def compact(self) -> tuple[bool, ...]:
+        """For each band, whether masked observations drop out of its arrays."""
+        return tuple(band.source not in self.fill for band in self.bands)
+
+    @property
+    def defaults(self) -> tuple[float, ...]:
+        """What a masked pixel of each record band holds; 0 in the mask band."""
+        bands = [self.options.default_value] * len(self.bands)
+        return tuple(bands if self.mask_band is None else [*bands, 0.0])
+
+    @cached_property
+    def record_size(self) -> tuple[int, int]:
+        """Least and greatest bytes of a framed record."""
+        if self.options.sequence_data:
+            observations = [*(self.steps(band) for band in self.bands), 1]
+            steps = list_steps(self.features, self.record_bands, observations, (*self.compact, False))
+            return sequence_layout(self.features).size_bounds(steps)
+        layout = example_layout(self.features)
+        return layout.min_size, layout.max_size
+
+    @property
+    def record_kind(self) -> str:
+        """What one record holds, for messages."""
+        if self.options.sequence_data:
+            return f"one pixel and {len(self.record_bands)} bands"
+        width, height = self.patches.stored_width_height
+        return f"{width} × {height} pixels and {len(self.record_bands)} bands"
+
+    @property
+    def records_per_patch(self) -> int:
+        """Records a patch: one, or one a pixel."""
+        width, height = self.options.patch_width_height
+        return width * height if self.options.sequence_data else 1
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether patches may be dropped; then there is no mixer."""
+        return self.options.masked_threshold < 1
+
+    @cached_property
+    def bounds(self) -> ShardBounds:
+        """What can be said of the shards."""
+        return shard_bounds(
+            self.patches.count * self.records_per_patch,
+            self.record_size,
+            self.options.max_file_size_bytes,
+            may_drop=self.may_drop,
+        )
+
+    @property
+    def records_per_shard(self) -> int | None:
+        """Records of a full shard where that is certain, else ``None``."""
+        return self.options.max_file_size_bytes // self.record_size[0] if self.bounds.exact else None
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of one pixel of all bands, as read."""
+        return sum(np.dtype(band.type).itemsize * self.steps(band) for band in self.bands)
+
+    def steps(self, band: Band) -> int:
+        """Returns the numbers a pixel of a band has as read; 1 for a scalar band."""
+        if band.series:
+            return len(next(source for source in self.sources if source.name == band.source).files)
+        return 1 if band.indexes is None else len(band.indexes)
+
+    @cached_property
+    def aligned(self) -> tuple[bool, ...]:
+        """For each source, whether all its files lie on the export grid, so that nothing is resampled."""
+        return tuple(
+            all(offsets_on(self.grid, file.grid) is not None for file in source.files) for source in self.sources
+        )
+
+    @cached_property
+    def blocks(self) -> BlockGrid:
+        """The read blocks."""
+        shapes = [
+            source.files[0].block_shapes[0]
+            for source, aligned in zip(self.sources, self.aligned, strict=True)
+            if aligned and source.files
+        ]
+        largest = max(shapes, key=lambda shape: shape[0] * shape[1], default=None)
+        return layout_blocks(
+            self.patches,
+            pixel_bytes=self.pixel_bytes,
+            patch_record_bytes=self.record_size[1] * self.records_per_patch,
+            budget_bytes=self.block_bytes,
+            source_block_width_height=None if largest is None else (largest[1], largest[0]),
+        )
+
+    @property
+    def piece_gzip(self) -> bool:
+        """Whether pieces are compressed where they are made; ``zlib6`` compresses whole shards."""
+        return self.options.compressed and self.gzip == "indexed"
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what a worker process needs for the largest block, above the interpreter and libraries."""
+        window = self.blocks.window(0)
+        pixels = window.width * window.height
+        block = pixels * (self.pixel_bytes + len(self.record_bands) + 1)
+        run = self.record_size[1] * self.records_per_patch * self.blocks.run_patches
+        return 2 * block + 2 * run
+
+    @property
+    def space_bytes(self) -> tuple[int, int]:
+        """Least and most bytes that the destination must have free: pieces and shards exist together.
+
+        Compressed, the least supposes that data shrink to a twentieth.
+        """
+        least, most = self.bounds.total_bytes
+        return (2 * least // 20 if self.options.compressed else 2 * least), 2 * most
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all that decides a byte of the output: the plan, the sources, the encoders."""
+        state = {
+            "plan": self.to_json(),
+            "block": [*self.blocks.columns_rows, self.blocks.run_patches],
+            "clip": None if self.clip is None else hashlib.sha256(self.clip.edges.tobytes()).hexdigest(),
+            "software": software_versions(),
+        }
+        return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the plan as ``patchbeam plan --json`` prints it."""
+        patches, bounds = self.patches, self.bounds
+        return {
+            "output": self.output,
+            "grid": {
+                "crs": crs_text(self.grid.crs.proj),
+                "transform": list(affine6(self.grid)),
+                "width": patches.width,
+                "height": patches.height,
+            },
+            "bands": [
+                {"name": band.name, "source": band.source, "type": band.type, "resampling": band.resampling}
+                for band in self.bands
+            ],
+            "maskBand": self.mask_band,
+            "features": [{"name": f.name, "kind": f.kind, "shape": list(f.shape)} for f in self.features],
+            "sources": [
+                {
+                    "name": source.name,
+                    "aligned": aligned,
+                    "files": [
+                        {"path": file.path, "sizeBytes": file.size_bytes, "modified": file.modified}
+                        for file in source.files
+                    ],
+                }
+                for source, aligned in zip(self.sources, self.aligned, strict=True)
+            ],
+            "formatOptions": self.options.to_mapping(),
+            "edge": self.edge,
+            "numbers": self.numbers,
+            "gzip": self.gzip if self.options.compressed else None,
+            "naming": self.naming,
+            "strict": self.strict,
+            "blockBytes": self.block_bytes,
+            "patches": {
+                "perRow": patches.columns,
+                "rows": patches.rows,
+                "total": patches.count,
+                "storedWidthHeight": list(patches.stored_width_height),
+                "margin": list(patches.margin_width_height),
+                "lostColumnsRows": list(patches.lost_columns_rows),
+                "lostPixels": patches.lost_pixels,
+            },
+            "records": list(bounds.records),
+            "recordBytes": list(self.record_size),
+            "shards": {
+                "exact": bounds.exact,
+                "count": list(bounds.shards),
+                "uncompressedBytes": list(bounds.total_bytes),
+                "recordsPerShard": self.records_per_shard,
+            },
+            "readBlocks": {
+                "count": self.blocks.count,
+                "patchesAcrossDown": list(self.blocks.columns_rows),
+            },
+            "memoryBytes": self.memory_bytes,
+            "spaceBytes": list(self.space_bytes),
+            "mixer": not self.may_drop,
+        }
+
+
+def software_versions() -> dict[str, str]:
+    """Returns the versions of all that decides a stored byte."""
+
+    def of(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "none"
+
+    return {
+        "patchbeam": __version__,
+        "rasterio": of("rasterio"),
+        "numpy": of("numpy"),
+        "isal": of("isal"),
+        "zlib": zlib.ZLIB_RUNTIME_VERSION,
+    }

@@ -1,0 +1,128 @@
+"""The last step of an export: everything is counted against the plan, then published.
+
+Shards are renamed first, then the index, the mixer and, last, the manifest are written: a manifest is
+there only when all of the rest is.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from patchbeam import storage
+from patchbeam.assemble import AssembledShard
+from patchbeam.checks import outputs_there
+from patchbeam.describe import build_manifest
+from patchbeam.errors import CountMismatch, OutputExists
+from patchbeam.export import temporary_folder
+from patchbeam.mixer import Mixer
+from patchbeam.plan import ExportPlan
+from patchbeam.records.names import index_name, manifest_name, mixer_name, shard_name
+from patchbeam.summary import Summary
+
+
+def publish(
+    plan: ExportPlan, summaries: Sequence[Summary], shards: Sequence[AssembledShard], *, overwrite: bool
+) -> str:
+    """Publishes an export and returns the name of its manifest.
+
+    Args:
+        plan: the export.
+        summaries: exactly one, when the runner lost nothing.
+        shards: all of them, in any order.
+        overwrite: whether files of an earlier export are replaced.
+
+    Raises:
+        CountMismatch: shards, records or bytes are not those of the plan; nothing is published.
+        OutputExists: another export has been published here in the meantime.
+        WriteFailed: a file cannot be moved or written.
+    """
+    shards = sorted(shards, key=lambda shard: shard.number)
+    if len(summaries) != 1:
+        raise CountMismatch(f"{len(summaries)} summaries came out of the pipeline instead of one; run the job again")
+    summary = summaries[0]
+    _compare(plan, summary, shards)
+    names = [
+        shard_name(plan.output, shard.number, len(shards), naming=plan.naming, compressed=plan.options.compressed)
+        for shard in shards
+    ]
+    final_manifest = manifest_name(plan.output)
+    there = outputs_there(plan.output)
+    # a repeated attempt finds what it has published itself: its temporary file is gone then
+    moved = {name for name, shard in zip(names, shards, strict=True) if not storage.exists(shard.path)}
+    if not overwrite and not set(there) <= moved | _sidecars(plan, len(shards)):
+        raise OutputExists(
+            f"output: another run has published {there[0]} and {len(there) - 1} more files here meanwhile; "
+            "nothing of this run has been published; give another output, or --overwrite"
+        )
+    storage.delete(final_manifest)
+    for name, shard in zip(names, shards, strict=True):
+        if storage.exists(shard.path):
+            storage.rename(shard.path, name)
+        elif storage.stat(name).size_bytes != shard.stored_bytes:
+            raise CountMismatch(f"{shard.path}: this shard has gone before it was published; run the job again")
+    keep = {*names, *_sidecars(plan, len(shards))}
+    for path in there:
+        if path not in keep:
+            storage.delete(path)
+    if plan.piece_gzip:
+        storage.write_atomic(index_name(plan.output), _index(shards))
+    else:
+        storage.delete(index_name(plan.output))
+    mixer = mixer_name(plan.output, len(shards), naming=plan.naming)
+    if plan.may_drop:
+        storage.delete(mixer)
+    else:
+        storage.write_atomic(mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
+    manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names])
+    storage.write_atomic(final_manifest, manifest.to_text().encode())
+    storage.delete_tree(temporary_folder(plan))
+    return final_manifest
+
+
+def _sidecars(plan: ExportPlan, shards: int) -> set[str]:
+    return {
+        manifest_name(plan.output),
+        index_name(plan.output),
+        mixer_name(plan.output, shards, naming=plan.naming),
+    }
+
+
+def _compare(plan: ExportPlan, summary: Summary, shards: Sequence[AssembledShard]) -> None:
+    records = sum(shard.records for shard in shards)
+    size = sum(shard.size_bytes for shard in shards)
+    bounds = plan.bounds
+    facts = (
+        ("shards", len(shards), summary.shards, summary.shards),
+        ("shard numbers", len({shard.number for shard in shards}), len(shards), len(shards)),
+        ("patches", summary.patches, plan.patches.count, plan.patches.count),
+        ("records", records, summary.records, summary.records),
+        ("records", records, summary.kept_patches * plan.records_per_patch, summary.kept_patches * plan.records_per_patch),
+        ("uncompressed bytes", size, summary.size_bytes, summary.size_bytes),
+        ("records", records, *bounds.records),
+        ("shards", len(shards), *bounds.shards),
+        ("uncompressed bytes", size, *bounds.total_bytes),
+    )
+    for what, found, least, most in facts:
+        if not least <= found <= most:
+            expected = f"{least}" if least == most else f"between {least} and {most}"
+            raise CountMismatch(
+                f"{found} {what} were written and {expected} are due: the runner lost or repeated work; nothing has "
+                "been published. Run the job again, on another runner if it happens again"
+            )
+
+
+def _index(shards: Sequence[AssembledShard]) -> bytes:
+    """Returns ``PREFIX-index.npz``: of every member of every shard the stored bytes and the records."""
+    members = [shard.members for shard in shards]
+    table = np.concatenate(members) if members else np.empty((0, 2), np.int64)
+    target = io.BytesIO()
+    np.savez_compressed(
+        target,
+        shardMembers=np.array([len(rows) for rows in members], np.int64),
+        memberRecords=table[:, 0],
+        memberBytes=table[:, 1],
+    )
+    return target.getvalue()

@@ -1,0 +1,92 @@
+"""What all pieces together say: counts against the plan, statistics in patch order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchbeam.elements import Ints, Piece
+from patchbeam.errors import CountMismatch
+from patchbeam.statistics import Moments, merge_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Summary:
+    """The sum of the pieces of an export.
+
+    Attributes:
+        patches: patches looked at.
+        records: records written.
+        size_bytes: uncompressed bytes written.
+        shards: shards that the records make.
+        kept: ``(range, [first, count])`` of the patches that have records, in order.
+        moments: statistics of each band over the kept patches without their margins.
+        rounded: numbers of each band that float32 could not hold exactly.
+    """
+
+    patches: int
+    records: int
+    size_bytes: int
+    shards: int
+    kept: Ints
+    moments: tuple[Moments, ...]
+    rounded: tuple[int, ...]
+
+    @property
+    def kept_patches(self) -> int:
+        """Number of patches that have records."""
+        return int(self.kept[:, 1].sum())
+
+
+def in_order(pieces: Sequence[Piece], patches: int) -> list[Piece]:
+    """Returns the pieces in patch order, after counting them.
+
+    Args:
+        pieces: as they were gathered, in any order.
+        patches: patches that the plan has.
+
+    Raises:
+        CountMismatch: a run is missing or came twice. A runner that loses elements and still reports
+            success is found here.
+    """
+    ordered = sorted(pieces, key=lambda piece: piece.order)
+    expected = {len(piece.rounded) for piece in ordered if piece.order[1] == 0}
+    looked = sum(piece.patches for piece in ordered)
+    orders = [piece.order for piece in ordered]
+    gap = next((i for i, order in enumerate(orders) if order[1] and (i == 0 or orders[i - 1] != (order[0], order[1] - 1))), None)
+    if looked != patches or len(set(orders)) != len(orders) or gap is not None or len(expected) > 1:
+        raise CountMismatch(
+            f"pieces of {looked} patches came out of the pipeline and the plan has {patches}: the runner lost or "
+            "repeated work; nothing has been published. Run the job again, on another runner if it happens again"
+        )
+    return ordered
+
+
+def summarize(ordered: Sequence[Piece], bands: int, shards: int) -> Summary:
+    """Adds up pieces that are in order.
+
+    Args:
+        ordered: from :func:`in_order`.
+        bands: number of bands in a record.
+        shards: shards that the records make.
+    """
+    firsts = [piece for piece in ordered if piece.order[1] == 0]
+    kept = [piece.kept for piece in firsts if len(piece.kept)]
+    return Summary(
+        patches=sum(piece.patches for piece in ordered),
+        records=sum(piece.records for piece in ordered),
+        size_bytes=sum(int(piece.members[:, 1].sum()) for piece in ordered),
+        shards=shards,
+        kept=_joined(np.concatenate(kept)) if kept else np.empty((0, 2), np.int64),
+        moments=tuple(merge_all([piece.moments[b] for piece in firsts]) for b in range(bands)),
+        rounded=tuple(sum(piece.rounded[b] for piece in firsts) for b in range(bands)),
+    )
+
+
+def _joined(ranges: Ints) -> Ints:
+    """Joins ranges that touch; they are in order and do not overlap."""
+    starts = np.flatnonzero(np.concatenate([[True], ranges[1:, 0] != ranges[:-1].sum(axis=1)]))
+    counts = np.add.reduceat(ranges[:, 1], starts)
+    return np.stack([ranges[starts, 0], counts], axis=1)

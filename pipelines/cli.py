@@ -1,0 +1,127 @@
+"""The command line: ``patchbeam COMMAND``. Exit status: 0 done, 2 the job or its inputs are wrong (found
+before work starts), 1 it failed on the way, 3 another run holds the lock, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from patchbeam import __version__
+from patchbeam.errors import JobError, PatchbeamError, nearest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Commands(click.Group):
+    """Answers an unknown command with the nearest known one."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            names = self.list_commands(ctx)
+            ctx.fail(f"{args[0]!r} is not a command{nearest(args[0], names)}; commands are {', '.join(names)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="patchbeam")
+def cli() -> None:
+    """Rasters to training records, and predictions back to maps."""
+
+
+def _job_options(command: F) -> F:
+    """The argument and the options that every job command takes."""
+    for decorator in (
+        click.argument("job", type=click.Path()),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"),
+    ):
+        command = decorator(command)
+    return command
+
+
+@cli.command("plan")
+@_job_options
+@click.option("--json", "as_json", is_flag=True, help="print the plan as JSON")
+def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
+    """Print what a job will do: grid, patches, shards, bytes. Reads headers only."""
+    from pipelines.export_image import load_plan
+    from pipelines.plan_text import plan_text
+
+    plan = load_plan(job, overrides)
+    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_text(plan))
+
+
+@cli.command("export-image")
+@_job_options
+@click.option("--overwrite", is_flag=True, help="replace an earlier export with the same prefix")
+@click.option("--workers", type=click.IntRange(min=1), help="threads of a local run; default: all cores")
+@click.argument("beam_arguments", nargs=-1, type=click.UNPROCESSED)
+def export_image_command(
+    job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
+) -> None:
+    """Export rasters as training records. What follows -- goes to Beam."""
+    from pipelines.export_image import load_plan, run_export
+    from pipelines.plan_text import summary_text
+
+    plan = load_plan(job, overrides)
+    manifest = run_export(plan, beam_arguments, workers=workers, overwrite=overwrite)
+    click.echo(summary_text(plan, manifest))
+
+
+@cli.command("scene")
+@click.argument("out", type=click.Path())
+@click.option("--width", type=int, default=2048, show_default=True, help="pixels")
+@click.option("--height", type=int, default=2048, show_default=True, help="pixels")
+@click.option("--bands", type=int, default=4, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--dates", type=int, default=1, show_default=True, help="dates of a time series")
+@click.option("--crs", default="EPSG:32633", show_default=True)
+@click.option("--scale", "scale_m", type=float, default=10.0, show_default=True, help="pixel size in metres")
+@click.option("--dtype", default="uint16", show_default=True)
+@click.option("--layout", default="tiled", show_default=True, help="tiled or striped")
+@click.option("--block-size", type=int, default=256, show_default=True)
+@click.option("--compress", default="deflate", show_default=True, help="none, deflate, zstd or lzw")
+@click.option("--overwrite", is_flag=True, help="replace files that are there")
+def scene_command(out: str, **options: Any) -> None:
+    """Write a realistic sample scene and its class map, of any size."""
+    from patchbeam.scene import write_scene
+
+    for path in write_scene(out, **options):
+        click.echo(path)
+
+
+@cli.command("schema")
+@click.argument("kind")
+def schema_command(kind: str) -> None:
+    """Print the JSON Schema of a job file, for editors."""
+    from pipelines.jobfile import JOBS
+
+    if kind not in JOBS:
+        raise JobError(f"{kind!r} is not a job{nearest(kind, JOBS)}; jobs are {', '.join(JOBS)}")
+    click.echo(json.dumps(JOBS[kind].model_json_schema(by_alias=True), indent=2))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    try:
+        cli.main(args=None if arguments is None else list(arguments), prog_name="patchbeam", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; nothing has been published", err=True)
+        return 130
+    except PatchbeamError as error:
+        click.echo(f"patchbeam: {error}", err=True)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

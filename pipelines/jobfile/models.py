@@ -1,0 +1,130 @@
+"""What a job file may hold, as pydantic models; their JSON Schema is what ``patchbeam schema`` prints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from patchbeam.plan import BLOCK_BYTES
+
+TypeName = Literal[
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"
+]
+Resampling = Literal[
+    "nearest", "bilinear", "cubic", "cubic_spline", "lanczos", "average", "mode", "min", "max", "med", "q1", "q3", "rms"
+]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("true and false are not numbers")
+    return value
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _pair(value: Any) -> Any:
+    return [value, value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Whole = Annotated[int, BeforeValidator(_number)]
+Paths = Annotated[list[str], BeforeValidator(_one_or_many), Field(min_length=1)]
+
+
+class Model(BaseModel):
+    """Keys in camelCase; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=False, frozen=True)
+
+
+class SourceModel(Model):
+    """One source: a file, a list of files or a glob, read as one raster."""
+
+    path: Paths = Field(description="a file, a list of files, or a glob such as s2/*.tif")
+    compose: Literal["first", "last"] = Field("first", description="which file wins where several are valid")
+    nodata: Number | None = Field(None, description="replaces the files' own nodata value")
+    crs: str | None = Field(None, description="CRS of files that carry none")
+    resampling: Resampling = Field("nearest", description="for bands that do not say it themselves")
+    unscale: bool = Field(False, description="apply the scale and offset tags")
+    series: bool = Field(False, description="one observation a file: its bands are array bands")
+    time: str | None = Field(None, description="strptime pattern of the date in the file name")
+    masked_observations: Literal["drop", "fill"] = Field(
+        "drop", description="drop: masked observations leave arrays shorter; fill: defaultValue in their place"
+    )
+
+
+class BandModel(Model):
+    """One band of the export."""
+
+    name: str | None = Field(None, description="feature name; default: the band's own name")
+    source: str | None = Field(None, description="default: the only source")
+    band: Whole | str | list[Whole] | None = Field(
+        None,
+        description="number from 1, or description; default: the name, else 1. A list of numbers makes an array band",
+    )
+    type: TypeName | None = Field(None, description="default: the source's type")
+    resampling: Resampling | None = Field(None, description="default: the source's")
+
+
+class GridModel(Model):
+    """The export grid; see the ways to give it in docs/formats.md."""
+
+    crs: str | None = Field(None, description="EPSG:n, WKT or whatever PROJ takes; default: the first source's")
+    scale: Number | None = Field(None, description="pixel size in metres")
+    crs_transform: Annotated[list[Number], Field(min_length=6, max_length=6)] | None = Field(
+        None, description="[xScale, xShear, xTranslation, yShear, yScale, yTranslation]"
+    )
+    dimensions: Annotated[list[Whole], BeforeValidator(_pair), Field(min_length=2, max_length=2)] | None = Field(
+        None, description="[width, height] in pixels"
+    )
+    region: Any = Field(None, description="GeoJSON file, GeoJSON itself, or [xmin, ymin, xmax, ymax]")
+    region_crs: str | None = Field(None, description="default: EPSG:4326 for GeoJSON, the export CRS for a box")
+    clip: bool = Field(False, description="mask pixels whose centre lies outside the region")
+
+
+def _sources(value: Any) -> Any:
+    if isinstance(value, str | list):
+        return {"image": {"path": value}}
+    if isinstance(value, dict):
+        return {name: {"path": given} if isinstance(given, str | list) else given for name, given in value.items()}
+    return value
+
+
+def _bands(value: Any) -> Any:
+    if isinstance(value, list):
+        return [{"name": band} if isinstance(band, str) else band for band in value]
+    return value
+
+
+class ExportImageJob(Model):
+    """``job: export-image``."""
+
+    job: Literal["export-image"]
+    sources: Annotated[dict[str, SourceModel], BeforeValidator(_sources), Field(min_length=1)] = Field(
+        description="a path, or a map of source name to source"
+    )
+    bands: Annotated[list[BandModel], BeforeValidator(_bands), Field(min_length=1)] | None = Field(
+        None, description="default: every band of every source, in order"
+    )
+    grid: GridModel = Field(default_factory=lambda: GridModel.model_validate({}))
+    format_options: dict[str, Any] = Field(default_factory=dict, description="Earth Engine's names, either spelling")
+    edge: Literal["drop", "pad"] = "drop"
+    numbers: Literal["float", "native"] = "float"
+    gzip: Literal["indexed", "zlib6"] = "indexed"
+    naming: Literal["drive", "gcs"] = "drive"
+    mask_band: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="name of one more uint8 band, 1 where every band is valid"
+    )
+    strict: bool = Field(False, description="refuse numbers that float32 would round")
+    block_bytes: Annotated[int, BeforeValidator(_number), Field(ge=1 << 16)] = Field(
+        BLOCK_BYTES, description="bound on one read block"
+    )
+    output: Annotated[str, Field(min_length=1)] = Field(description="prefix of the files to write")
+
+
+JOBS: dict[str, type[Model]] = {"export-image": ExportImageJob}

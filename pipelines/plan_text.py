@@ -1,0 +1,132 @@
+"""A plan and a finished export as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from patchbeam import storage
+from patchbeam.grid import affine6
+from patchbeam.manifest import Manifest
+from patchbeam.mixer import crs_text
+from patchbeam.plan import ExportPlan
+from patchbeam.records.names import manifest_name, mixer_name, shard_name
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(size_bytes: float) -> str:
+    """Returns a size with its unit, for instance ``1.5 MiB``."""
+    unit = 0
+    while size_bytes >= 1024 and unit < len(_UNITS) - 1:
+        size_bytes /= 1024
+        unit += 1
+    return f"{size_bytes:.0f} B" if unit == 0 else f"{size_bytes:.1f} {_UNITS[unit]}"
+
+
+def plan_text(plan: ExportPlan) -> str:
+    """Returns what an export will do, one fact a line."""
+    patches, bounds, blocks = plan.patches, plan.bounds, plan.blocks
+    rows: list[tuple[str, str]] = []
+    transform = ", ".join(repr(number) for number in affine6(plan.grid))
+    rows.append(("grid", f"{patches.width} × {patches.height} pixels, {_crs_name(plan)}"))
+    rows.append(("transform", f"[{transform}]"))
+    for source, aligned in zip(plan.sources, plan.aligned, strict=True):
+        how = "on the grid, read as it is" if aligned else "off the grid, resampled"
+        files = source.files[0].path if len(source.files) == 1 else f"{len(source.files)} files"
+        rows.append((f"source {source.name}", f"{files}: {how}"))
+    for feature in plan.features:
+        rows.append((f"feature {feature.name}", f"{feature.kind} {_shape(feature.shape)}"))
+    size = _times(patches.patch_width_height)
+    margin = patches.margin_width_height
+    stored = f", stored {_times(patches.stored_width_height)} with a margin of {_times(margin)}" if any(margin) else ""
+    rows.append(
+        ("patches", f"{patches.count} of {size} pixels: {patches.columns} per row, {patches.rows} rows{stored}")
+    )
+    rows.append(("edge", _edge(plan)))
+    if plan.may_drop:
+        rows.append(("masked", f"patches with more than {plan.options.masked_threshold:g} masked are dropped"))
+    rows.append(("records", f"{_range(bounds.records)} of {_range(plan.record_size)} bytes"))
+    rows.append(
+        ("shards", f"{_range(bounds.shards)}, {_range(bounds.total_bytes, size_text)} uncompressed" + _limit(plan))
+    )
+    gzip = f"gzip, {plan.gzip}" if plan.options.compressed else "not compressed"
+    rows.append(("files", f"{shard_name(plan.output, 0, max(1, bounds.shards[1]), naming=plan.naming, compressed=plan.options.compressed)} … ({gzip})"))
+    rows.append(("mixer", "none: patches may be dropped; the manifest places every record" if plan.may_drop else mixer_name(plan.output, bounds.shards[1], naming=plan.naming)))
+    rows.append(("manifest", manifest_name(plan.output)))
+    rows.append(("read blocks", f"{blocks.count} of {_times(blocks.columns_rows)} patches"))
+    rows.append(("memory", f"about {size_text(plan.memory_bytes)} a worker, above the libraries' own"))
+    free = storage.free_bytes(storage.split(plan.output)[0])
+    have = "" if free is None else f"; {size_text(free)} free"
+    rows.append(("space", f"{_range(plan.space_bytes, size_text)} while it runs{have}"))
+    return _table(rows)
+
+
+def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
+    """Returns what an export has done."""
+    done = manifest.patches
+    rows = [
+        ("written", f"{done.written} of {done.planned} patches, {sum(s.records for s in manifest.shards)} records"),
+        (
+            "shards",
+            f"{len(manifest.shards)}, {size_text(sum(s.stored_bytes for s in manifest.shards))} stored, "
+            f"{size_text(sum(s.uncompressed_bytes for s in manifest.shards))} uncompressed",
+        ),
+    ]
+    if done.dropped:
+        why = f"more than {plan.options.masked_threshold:g} of their pixels are masked"
+        rows.append(("dropped", f"{done.dropped} patches: {why}"))
+        if not done.written:
+            rows.append(("note", "every patch was dropped, so there is no shard; raise maskedThreshold or check nodata"))
+    rows.append(("edge", _edge(plan)))
+    for band in manifest.bands:
+        if band.rounded_values:
+            rows.append(
+                (f"band {band.name}", f"{band.rounded_values} numbers were rounded to float32; numbers: native keeps them")
+            )
+    rows.append(("manifest", manifest_name(plan.output)))
+    return _table(rows)
+
+
+def _edge(plan: ExportPlan) -> str:
+    patches = plan.patches
+    columns, rows = patches.lost_columns_rows
+    if plan.edge == "pad":
+        over_x = patches.padded_width_height[0] - patches.width
+        over_y = patches.padded_width_height[1] - patches.height
+        return f"pad: {over_x} columns and {over_y} rows beyond the grid are masked"
+    if not patches.lost_pixels:
+        return "drop: patches fill the grid, no pixel is lost"
+    share = patches.lost_pixels / (patches.width * patches.height)
+    return (
+        f"drop: {columns} columns at the right and {rows} rows at the bottom fill no patch; "
+        f"{patches.lost_pixels} pixels ({share:.1%}) are lost (edge: pad keeps them)"
+    )
+
+
+def _limit(plan: ExportPlan) -> str:
+    limit = f" (at most {size_text(plan.options.max_file_size_bytes)} each"
+    return limit + (f", {plan.records_per_shard} records)" if plan.records_per_shard else ")")
+
+
+def _crs_name(plan: ExportPlan) -> str:
+    text = crs_text(plan.grid.crs.proj)
+    return text if len(text) < 40 else str(plan.grid.crs.proj.name)
+
+
+def _times(pair: tuple[int, int]) -> str:
+    return f"{pair[0]} × {pair[1]}"
+
+
+def _shape(shape: Iterable[int]) -> str:
+    return "[" + ", ".join("own length" if n < 0 else str(n) for n in shape) + "]"
+
+
+def _range(pair: tuple[int, int], text: object = str) -> str:
+    assert callable(text)
+    low, high = text(pair[0]), text(pair[1])
+    return low if low == high else f"{low} to {high}"
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

@@ -1,0 +1,145 @@
+"""From a checked job file to a plan: finds the files, reads their headers, makes the grid."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from typing import Any
+
+from patchbeam import storage
+from patchbeam.errors import GridError, JobError, SourceError
+from patchbeam.grid import GridOptions, clip_region, require_overlap, resolve_grid
+from patchbeam.options import FormatOptions
+from patchbeam.plan import ExportPlan
+from patchbeam.rasters.bands import BandSpec, resolve_bands
+from patchbeam.rasters.source import Source, open_source
+from pipelines.jobfile.models import BandModel, ExportImageJob, GridModel, SourceModel
+
+_MAGIC = ("*", "?", "[")
+
+
+def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
+    """Returns the plan of an export job.
+
+    Args:
+        job: the checked job file.
+        base: the job file's folder; relative paths start there.
+
+    Raises:
+        JobError: anything that the sources' headers show to be wrong.
+    """
+    options = FormatOptions.from_mapping(job.format_options)
+    sources = tuple(_source(name, model, base) for name, model in job.sources.items())
+    bands = resolve_bands(sources, None if job.bands is None else [_band(b, i, sources) for i, b in enumerate(job.bands)])
+    used = {band.source for band in bands}
+    sources = tuple(source for i, source in enumerate(sources) if source.name in used or i == 0)
+    grid_options = _grid_options(job.grid, base)
+    grid = resolve_grid(grid_options, [file.grid for file in sources[0].files])
+    require_overlap(grid, [file.grid for source in sources for file in source.files])
+    return ExportPlan(
+        grid=grid,
+        sources=sources,
+        bands=bands,
+        options=options,
+        output=resolve_path(job.output, base),
+        edge=job.edge,
+        numbers=job.numbers,
+        gzip=job.gzip,
+        naming=job.naming,
+        mask_band=job.mask_band,
+        strict=job.strict,
+        block_bytes=job.block_bytes,
+        fill=frozenset(name for name, model in job.sources.items() if model.masked_observations == "fill"),
+        clip=clip_region(grid_options, grid),
+    )
+
+
+def resolve_path(path: str, base: str) -> str:
+    """Returns a path of a job file: as it is when absolute or a URL, else from the job file's folder."""
+    if "://" in path or os.path.isabs(path):
+        return path
+    if "://" in base:
+        return storage.join(base, path)
+    return os.path.normpath(os.path.join(base, path))
+
+
+def _source(name: str, model: SourceModel, base: str) -> Source:
+    paths: list[str] = []
+    for i, pattern in enumerate(model.path):
+        key = f"sources.{name}.path" + (f"[{i}]" if len(model.path) > 1 else "")
+        paths.extend(_matches(resolve_path(pattern, base), key))
+    if len(paths) > 1 and len(set(paths)) != len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise SourceError(f"sources.{name}.path: {twice} stands twice; list each file once")
+    return open_source(
+        name,
+        paths,
+        compose=model.compose,
+        nodata=model.nodata,
+        unscale=model.unscale,
+        resampling=model.resampling,
+        crs=model.crs,
+        series=model.series,
+        time=model.time,
+    )
+
+
+def _matches(pattern: str, key: str) -> list[str]:
+    if not any(sign in pattern for sign in _MAGIC) or "://" in pattern or os.path.exists(pattern):
+        return [pattern]
+    found = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+    if not found:
+        raise SourceError(f"{key}: no file matches {pattern}; check the folder and the pattern")
+    return sorted(found, key=os.fsencode)
+
+
+def _band(model: BandModel, position: int, sources: tuple[Source, ...]) -> BandSpec:
+    source = model.source
+    if source is None:
+        if len(sources) > 1:
+            raise JobError(
+                f"bands[{position}].source: is missing and there are several sources; "
+                f"name one of {', '.join(s.name for s in sources)}"
+            )
+        source = sources[0].name
+    band = model.band
+    if band is None and model.name is not None:
+        # a band that is called what it is called in the file needs no second word
+        described = next((s for s in sources if s.name == source), None)
+        if described is not None and len(described.files[0].dtypes) > 1:
+            band = model.name
+    return BandSpec(
+        source=source,
+        name=model.name,
+        band=None if isinstance(band, list) else band,
+        indexes=tuple(band) if isinstance(band, list) else None,
+        type=model.type,
+        resampling=model.resampling,
+    )
+
+
+def _grid_options(model: GridModel, base: str) -> GridOptions:
+    return GridOptions(
+        crs=model.crs,
+        scale=model.scale,
+        crs_transform=None if model.crs_transform is None else tuple(model.crs_transform),  # type: ignore[arg-type]
+        dimensions=None if model.dimensions is None else (model.dimensions[0], model.dimensions[1]),
+        region=_region(model.region, base),
+        region_crs=model.region_crs,
+        clip=model.clip,
+    )
+
+
+def _region(value: Any, base: str) -> Any:
+    if not isinstance(value, str):
+        return tuple(value) if isinstance(value, list) else value
+    path = resolve_path(value, base)
+    try:
+        text = storage.read_bytes(path)
+    except OSError as error:
+        raise GridError(f"grid.region: {error}") from None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise GridError(f"grid.region: {path} is not GeoJSON: {error}") from None
