@@ -8,6 +8,7 @@ past 180° (say 177 to 185) instead of jumping to -175.
 from __future__ import annotations
 
 import numpy as np
+import shapely
 from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
 from shapely import Polygon
@@ -21,6 +22,7 @@ FLATNESS = 1e-7
 
 _FIRST_EDGES = 64
 _HALVINGS = 28
+_INSIDE_STEPS = 15
 
 
 class Unprojectable(GridError):
@@ -102,6 +104,7 @@ def project_ring(ring: Coords, source: CRS, target: CRS, what: str) -> Coords:
     image = project_path(ring, source, target, what)
     period = longitude_period(target)
     if period is None:
+        _check_inside(ring, image, source, target, what)
         return image
     if abs(image[-1, 0] - image[0, 0]) > period / 2:
         raise Unprojectable(
@@ -116,6 +119,32 @@ def project_ring(ring: Coords, source: CRS, target: CRS, what: str) -> Coords:
             turns = -np.floor((image[:, 0].min() + period / 2) / period + 1e-9)
         image[:, 0] += turns * period
     return image
+
+
+def _check_inside(ring: Coords, image: Coords, source: CRS, target: CRS, what: str) -> None:
+    """Refuses a ring whose inside does not land inside its image.
+
+    The outline of the globe, say, closes on itself along ±180 and shows nothing of what it holds.
+    """
+    if same_crs(source, target):
+        return
+    low, high = ring.min(axis=0), ring.max(axis=0)
+    shares = (np.arange(_INSIDE_STEPS) + 0.5) / _INSIDE_STEPS
+    x, y = (low[i] + (high[i] - low[i]) * shares for i in (0, 1))
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    points = points[shapely.contains_xy(shapely.make_valid(Polygon(ring)), points)]
+    if not len(points):
+        return
+    inner = np.stack(source.transformer_to_crs(target)(points[:, 0].copy(), points[:, 1].copy()), axis=1)
+    slack = 1e-3 * np.ptp(image, axis=0).max()
+    inside = (inner >= image.min(axis=0) - slack) & (inner <= image.max(axis=0) + slack)  # false for inf
+    bad = ~inside.all(axis=1)
+    if bad.any():
+        x0, y0 = points[int(np.argmax(bad))]
+        raise Unprojectable(
+            f"{what}: {describe(target)} tears it apart near ({x0:.6g}, {y0:.6g}) of {describe(source)}; "
+            "choose a CRS made for this place, or a smaller region"
+        )
 
 
 def grid_ring(grid: GeoBox) -> Coords:

@@ -141,6 +141,31 @@ def test_the_union_of_files_is_on_the_first_ones_lattice(affine: Affine, order: 
     assert affine6(union)[:2] == affine6(grid)[:2]
 
 
+@pytest.mark.parametrize("affine", LATTICES)
+@given(
+    st.floats(-1000, 1000), st.floats(-1000, 1000), st.floats(0.01, 100), st.floats(0.01, 100), st.booleans()
+)
+def test_a_region_is_covered_on_any_lattice_and_no_pixel_more(
+    affine: Affine, col: float, row: float, width: float, height: float, by_source: bool
+) -> None:
+    corners = [(col, row), (col + width, row), (col + width, row + height), (col, row + height)]
+    ring = to_xy(affine, [*corners, corners[0]]).tolist()
+    region = {"type": "Polygon", "coordinates": [ring]}
+    options = GridOptions(region=region, region_crs=UTM)
+    if not by_source:
+        options = GridOptions(region=region, region_crs=UTM, crs=UTM, crs_transform=tuple(affine[:6]))
+    grid = box(affine)
+    found = resolve_grid(options, [grid])
+    start = offsets_on(grid, found)
+    assert start is not None
+    for low, size, edge, pixels in (
+        (col, width, start[0], found.width),
+        (row, height, start[1], found.height),
+    ):
+        assert low - 1 - 1e-5 < edge <= low + 2e-6
+        assert low + size - 2e-6 <= edge + pixels < low + size + 1 + 1e-5
+
+
 def test_a_file_off_the_lattice_is_covered_by_whole_pixels() -> None:
     first = box(NORTH_UP)
     finer = box(Affine(3, 0, 500401, 0, -3, 4999999), 10, 10)
