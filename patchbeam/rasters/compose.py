@@ -109,6 +109,10 @@ def _merge(
                 f" row {at.top + row} of the grid"
             )
 
-        converted = convert(values[i], take, layers.values.dtype, place)
-        np.copyto(layers.values[where][i], converted, where=take)
+        whole = bool(take.all())
+        converted = convert(values[i], None if whole else take, layers.values.dtype, place)
+        if whole:
+            layers.values[where][i] = converted
+        else:
+            np.copyto(layers.values[where][i], converted, where=take)
         have |= take

@@ -14,6 +14,7 @@ from odc.geo.geobox import GeoBox
 from patchbeam.elements import Array, Mask
 from patchbeam.rasters.coordinates import PixelMap
 from patchbeam.rasters.footprints import Placement
+from patchbeam.rasters.gather import Piece, bilinear, halves, inside, nearest
 from patchbeam.rasters.handles import Handles
 from patchbeam.rasters.pieces import Rect, read_piece, unscaled
 from patchbeam.rasters.resample import RADIUS, resample, snapped
@@ -29,8 +30,8 @@ _AVERAGING = frozenset({"bilinear", "cubic", "cubic_spline", "lanczos", "average
 """Kernels for which an overview stands in for the full size when the grid is coarser: its pixels are
 averages, or samples, of those beneath. The others ask for the pixels themselves."""
 
-_SNAP = 1e-10
-"""Pixels by which GDAL's nearest neighbour moves a position right and down before it takes the floor."""
+_NOT_SHRINKING = 1.05
+"""Pixels of the file under one of the grid up to which GDAL's kernels keep their own width."""
 
 
 class Warp:
@@ -74,40 +75,42 @@ class Warp:
         self.seen = replace(self.file, width=overview.width, height=overview.height, transform=transform)
         self.shrink = self.shrink[0] / across, self.shrink[1] / down
 
-    def read(self, indexes: Sequence[int], rect: Rect) -> Iterator[tuple[Rect, Array, Mask]]:
+    def read(self, indexes: Sequence[int], rect: Rect) -> Iterator[Piece]:
         """Yields rectangles of the grid, their values and validity, both ``(band, row, col)``.
 
         Raises:
             ReadFailed: the file cannot be read.
         """
+        most = MAX_SOURCE_PIXELS // len(indexes)
+
+        def load(need: Rect) -> tuple[Array, Mask | None]:
+            return self._load(indexes, need)
+
         if self.resampling == "nearest":
-            yield from self._nearest(indexes, rect)
+            yield from nearest(self.map, rect, load, most)
+            return
+        if self.resampling == "bilinear" and max(self.shrink) <= _NOT_SHRINKING:
+            yield from bilinear(self.map, rect, load, most)
             return
         for tile in _tiles(rect):
             for at, values, valid in self._kernel(indexes, tile):
                 part = at.meet(rect)
                 if not part.empty:
                     where = part.slices(at)
-                    yield part, values[where], valid[where]
+                    yield part, values[where], None if valid is None else valid[where]
 
-    def _kernel(self, indexes: Sequence[int], tile: Rect) -> Iterator[tuple[Rect, Array, Mask]]:
+    def _kernel(self, indexes: Sequence[int], tile: Rect) -> Iterator[Piece]:
         x, y = self.map.centres(tile)
-        inside = self._inside(x, y)
-        if not inside.any():
+        held = inside(x, y, self.map.size)
+        if not held.any():
             return
         across, down = self.seen.width / self.file.width, self.seen.height / self.file.height
-        need = self._reach(x[inside] * across, y[inside] * down)
+        need = self._reach(x[held] * across, y[held] * down)
         if _too_much(need, indexes) and tile.width * tile.height > 1:
-            for half in _halves(tile):
+            for half in halves(tile):
                 yield from self._kernel(indexes, half)
             return
-        dataset = self.handles.get(self.file.path, self.level)
-        values, valid = read_piece(dataset, self.seen, indexes, need, nodata=self.nodata)
-        if self.scaled:
-            values = unscaled(values, self.file, indexes, np.dtype(np.float64))
-        elif self.dtype.kind == "f" and values.dtype != self.dtype:
-            # a floating point band of whole numbers: fractions between them are wanted
-            values = values.astype(np.result_type(values.dtype, self.dtype))
+        values, valid = self._load(indexes, need)
         a, b, c, d, e, f = self.seen.transform
         corner = Affine(a, b, c + self.placement.turn, d, e, f) * Affine.translation(need.left, need.top)
         source = GeoBox((need.height, need.width), corner, self.file.crs_wkt)
@@ -115,14 +118,18 @@ class Warp:
         target = GeoBox((tile.height, tile.width), there, self.grid.crs)
         shrink = snapped(self.shrink[0]), snapped(self.shrink[1])
         warped, good = resample(values, valid, source, target, self.resampling, shrink)
-        yield tile, warped, good & inside
+        yield tile, warped, held & good
 
-    def _inside(self, x: Array, y: Array) -> Mask:
-        with np.errstate(invalid="ignore"):
-            # the edges belong to the file, as in GDAL
-            inside: Mask = (x >= 0) & (y >= 0)
-            inside &= (x + _SNAP <= self.file.width) & (y + _SNAP <= self.file.height)
-        return inside
+    def _load(self, indexes: Sequence[int], need: Rect) -> tuple[Array, Mask | None]:
+        """Reads the file, or its overview, in the type in which values are to be mixed."""
+        dataset = self.handles.get(self.file.path, self.level)
+        values, valid = read_piece(dataset, self.seen, indexes, need, nodata=self.nodata)
+        if self.scaled:
+            values = unscaled(values, self.file, indexes, np.dtype(np.float64))
+        elif self.dtype.kind == "f" and values.dtype != self.dtype:
+            # A floating point band of whole numbers: fractions between them are wanted
+            values = values.astype(np.result_type(values.dtype, self.dtype))
+        return values, valid
 
     def _reach(self, x: Array, y: Array) -> Rect:
         """Returns the pixels of the file, or its overview, that a kernel needs at these positions."""
@@ -134,48 +141,6 @@ class Warp:
             math.ceil(x.max()) + wide,
             math.ceil(y.max()) + high,
         ).meet(Rect(0, 0, self.seen.width, self.seen.height))
-
-    def _nearest(self, indexes: Sequence[int], rect: Rect) -> Iterator[tuple[Rect, Array, Mask]]:
-        x, y = self.map.centres(rect)
-        yield from self._gather(indexes, rect, x, y, self._inside(x, y))
-
-    def _gather(
-        self, indexes: Sequence[int], rect: Rect, x: Array, y: Array, inside: Mask
-    ) -> Iterator[tuple[Rect, Array, Mask]]:
-        if not inside.any():
-            return
-        with np.errstate(invalid="ignore"):
-            cols = np.where(inside, np.floor(x + _SNAP), 0).astype(np.int64)
-            rows = np.where(inside, np.floor(y + _SNAP), 0).astype(np.int64)
-        np.minimum(cols, self.file.width - 1, out=cols)
-        np.minimum(rows, self.file.height - 1, out=rows)
-        held_cols, held_rows = cols[inside], rows[inside]
-        need = Rect(
-            int(held_cols.min()), int(held_rows.min()), int(held_cols.max()) + 1, int(held_rows.max()) + 1
-        )
-        if _too_much(need, indexes) and rect.width * rect.height > 1:
-            for half in _halves(rect):
-                _, r, c = half.slices(rect)
-                yield from self._gather(indexes, half, x[r, c], y[r, c], inside[r, c])
-            return
-        dataset = self.handles.get(self.file.path)
-        values, valid = read_piece(dataset, self.file, indexes, need, nodata=self.nodata)
-        flat = np.where(inside, (rows - need.top) * need.width + (cols - need.left), 0)
-        taken = values.reshape(len(indexes), -1)[:, flat]
-        if self.scaled:
-            taken = unscaled(taken, self.file, indexes, np.dtype(np.float64))
-        good = np.broadcast_to(inside, taken.shape)
-        if valid is not None:
-            good = good & valid.reshape(len(indexes), -1)[:, flat]
-        yield rect, taken, good
-
-
-def _halves(rect: Rect) -> tuple[Rect, Rect]:
-    if rect.width >= rect.height:
-        middle = rect.left + rect.width // 2
-        return Rect(rect.left, rect.top, middle, rect.bottom), Rect(middle, rect.top, rect.right, rect.bottom)
-    middle = rect.top + rect.height // 2
-    return Rect(rect.left, rect.top, rect.right, middle), Rect(rect.left, middle, rect.right, rect.bottom)
 
 
 def _too_much(need: Rect, indexes: Sequence[int]) -> bool:
