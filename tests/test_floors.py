@@ -25,7 +25,7 @@ HEIGHTS = {
     "mixer": 3,
     "rasters": 3,
     "scene": 3,
-    "storage": 3,
+    "storage": 2,
     "plan": 4,
 }
 
