@@ -104,8 +104,8 @@ def offsets_on(grid: GeoBox, other: GeoBox, tolerance: float = ALIGNED_PIXELS) -
     """Returns the column and row of ``grid`` where ``other`` starts, when it lies on the same lattice.
 
     Then pixel (row, col) of ``other`` is pixel (row + row_off, col + col_off) of ``grid``, and it can be
-    read as it is; a lattice that is turned, flipped or of another pixel size is another one. A raster
-    in a geographic CRS that only meets the grid a full turn away is taken there.
+    read as it is; a lattice that is turned, flipped or of another pixel size is another one. Longitudes
+    count as they stand: see :func:`appearances` for rasters a full turn away.
 
     Args:
         grid: the grid to count pixels on.
@@ -118,9 +118,7 @@ def offsets_on(grid: GeoBox, other: GeoBox, tolerance: float = ALIGNED_PIXELS) -
     """
     if not same_crs(grid.crs, other.crs):
         return None
-    places = appearances(grid, other)
-    found = other if other in places else places[0]
-    corners = to_pixels(grid.affine, grid_ring(found)[:4])
+    corners = to_pixels(grid.affine, grid_ring(other)[:4])
     if not np.isfinite(corners).all():
         return None
     col, row = (round(float(v)) for v in corners[0])

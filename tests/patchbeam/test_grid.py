@@ -67,6 +67,15 @@ def test_grids_of_real_exports_digit_for_digit(
     assert (patches.columns, patches.count) == (per_row, count)
 
 
+def test_origin_of_a_real_export_at_100_m_digit_for_digit() -> None:
+    step = 8.983152841195215e-4
+    corner = (13.599595086285436, 45.40175277468474)
+    grid = resolve(
+        [], crs="EPSG:4326", scale=100, region=(corner[0], corner[1] - 1, corner[0] + 1, corner[1])
+    )
+    assert affine6(grid) == (step, 0.0, corner[0], 0.0, -step, corner[1])
+
+
 def test_nothing_given_keeps_the_first_files_grid() -> None:
     grid = resolve()
     assert grid == FIRST
