@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchbeam.errors import EncodeError
-from patchbeam.records.crc import Buffer, masked_crc, masked_crcs
+from patchbeam.records.crc import masked_crc, masked_crcs
 from patchbeam.records.layout import FRAME_BYTES, MAX_MESSAGE_BYTES, Feature, entry_head, feature_head, field
-from patchbeam.records.parse import Spans, Values, as_view, fields, scan_feature, scan_features, take, text
+from patchbeam.records.parse_sequence import parse_sequence_example
 from patchbeam.records.scatter import Pieces, SizeClasses
 from patchbeam.records.wire import Bytes, Ints, varint_lengths
+
+__all__ = ["SequenceLayout", "SequenceRecords", "Steps", "parse_sequence_example"]
 
 # Records encoded at once: their cursors and pieces stay in the second-level cache.
 _CHUNK = 1 << 14
@@ -209,51 +211,6 @@ class _Series:
                 rows = None
             self._heads.put(pieces, rows, at=step)
             _put_numbers(pieces, values, rows)
-
-
-def parse_sequence_example(data: Buffer) -> tuple[dict[str, Values], dict[str, list[Values]]]:
-    """Reads one serialized SequenceExample.
-
-    Args:
-        data: the message, without framing; must not change afterwards.
-
-    Returns:
-        The context features, and of each feature list the values of every step, both in wire order.
-
-    Raises:
-        CorruptRecord: the bytes are no SequenceExample.
-    """
-    view = as_view(data)
-    context: dict[str, Spans] = {}
-    lists: dict[str, list[Spans]] = {}
-    for number, wire_type, start, end in fields(view, 0, len(view)):
-        if wire_type != 2:
-            continue
-        if number == 1:
-            scan_features(view, start, end, context)
-        elif number == 2:
-            _scan_lists(view, start, end, lists)
-    return (
-        {name: take(view, spans) for name, spans in context.items()},
-        {name: [take(view, spans) for spans in steps] for name, steps in lists.items()},
-    )
-
-
-def _scan_lists(view: memoryview, start: int, end: int, lists: dict[str, list[Spans]]) -> None:
-    for number, wire_type, first, last in fields(view, start, end):
-        if number != 1 or wire_type != 2:
-            continue
-        name = ""
-        steps: list[Spans] = []
-        for part, part_type, a, b in fields(view, first, last):
-            if part == 1 and part_type == 2:
-                name = text(view, a, b)
-            elif part == 2 and part_type == 2:
-                for step, step_type, c, d in fields(view, a, b):
-                    if step == 1 and step_type == 2:
-                        steps.append(Spans())
-                        scan_feature(view, c, d, steps[-1])
-        lists[name] = steps
 
 
 def _payloads(pieces: Pieces) -> Iterable[bytes]:

@@ -25,6 +25,9 @@ from patchbeam.records.parse import as_view
 __all__ = ["frame", "masked_crc", "read_records", "record_offsets", "write_records"]
 
 _READ_BYTES = 1 << 20
+_SMALL = 1 << 12
+# Most records of a file have one of a few lengths: headers seen are not checked again.
+_KNOWN_HEADERS = 1 << 12
 
 
 def frame(data: Buffer) -> bytes:
@@ -66,14 +69,15 @@ def _cut_short(length: int, available: int) -> str:
     return f"the record says {length} bytes of data and the file ends {available} bytes after its header"
 
 
-def check_data(data: Buffer, footer: Buffer) -> None:
+def check_data(data: Buffer, footer: bytes | memoryview) -> None:
     """Compares a record's data with its masked CRC.
 
     Raises:
         CorruptRecord: they differ.
     """
-    stored = int.from_bytes(as_view(footer), "little")
-    found = masked_crc(data)
+    stored = int.from_bytes(footer, "little")
+    # A small view is cheaper to copy than to wrap.
+    found = masked_crc(bytes(data) if len(data) < _SMALL else data)
     if stored != found:
         raise CorruptRecord(f"the data's CRC is {found:#010x}, the record says {stored:#010x}: damaged data")
 
@@ -95,12 +99,19 @@ def record_offsets(data: Buffer, *, name: str | None = None, first: int = 0) -> 
     view = as_view(data)
     offsets = [0]
     position = 0
-    while position < len(view):
-        try:
-            length = record_length(view[position : position + 12], len(view) - position - 12)
-        except CorruptRecord as error:
-            raise _placed(error, name, first + len(offsets) - 1, position) from None
-        position += length + FRAME_BYTES
+    size = len(view)
+    known: dict[bytes, int] = {}
+    while position < size:
+        header = bytes(view[position : position + 12])
+        step = known.get(header)
+        if step is None or position + step > size:
+            try:
+                step = record_length(header, size - position - 12) + FRAME_BYTES
+            except CorruptRecord as error:
+                raise _placed(error, name, first + len(offsets) - 1, position) from None
+            if len(known) < _KNOWN_HEADERS:
+                known[header] = step
+        position += step
         offsets.append(position)
     return np.array(offsets, np.int64)
 
@@ -128,14 +139,23 @@ def read_records(
             yield from read_records(file, check=check, name=name or fspath(source))
         return
     record = position = 0
+    known: dict[bytes, int] = {}
     try:
         stream = _Stream(_chunks(source))
         while not stream.at_end():
-            length = record_length(stream.take(12))
-            data = stream.take(length)
-            footer = stream.take(4)
+            header = stream.peek(12)
+            length = known.get(header)
+            if length is None:
+                length = record_length(stream.take(12))
+                if len(known) < _KNOWN_HEADERS:
+                    known[header] = length
+            else:
+                stream.skip(12)
+            # Most often the chunk holds the data and its CRC; else the pieces are joined.
+            both = stream.take(length + 4)
+            data, footer = both[:length], both[length:]
             if len(footer) < 4:
-                raise CorruptRecord(_cut_short(length, len(data) + len(footer)))
+                raise CorruptRecord(_cut_short(length, len(both)))
             if check:
                 check_data(data, footer)
             yield data
@@ -199,26 +219,37 @@ class _Stream:
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
-        self._chunk = memoryview(b"")
+        self._chunk = b""
+        self._view = memoryview(b"")
+        self._at = 0
 
     def at_end(self) -> bool:
-        while not self._chunk:
+        while self._at == len(self._chunk):
             chunk = next(self._chunks, None)
             if chunk is None:
                 return True
-            self._chunk = memoryview(chunk)
+            self._chunk, self._view, self._at = chunk, memoryview(chunk), 0
         return False
+
+    def peek(self, size: int) -> bytes:
+        # Fewer bytes than asked for when the chunk ends.
+        return self._chunk[self._at : self._at + size]
+
+    def skip(self, size: int) -> None:
+        # At most what was peeked at.
+        self._at += size
 
     def take(self, size: int) -> memoryview:
         # Fewer bytes than asked for when the stream ends. Memory grows with what has come, never
         # with what was asked for.
-        if size <= len(self._chunk):
-            taken, self._chunk = self._chunk[:size], self._chunk[size:]
-            return taken
+        start, end = self._at, self._at + size
+        if end <= len(self._chunk):
+            self._at = end
+            return self._view[start:end]
         parts = []
         missing = size
         while missing and not self.at_end():
-            parts.append(self._chunk[:missing])
-            self._chunk = self._chunk[missing:]
+            parts.append(self._view[self._at : self._at + missing])
+            self._at += len(parts[-1])
             missing -= len(parts[-1])
         return memoryview(b"".join(parts))
