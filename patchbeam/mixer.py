@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 Affine6 = tuple[float, float, float, float, float, float]
 
-# Earth Engine names the grid of MODIS by a code that no PROJ database holds: a sphere of this radius.
-MODIS_SINUSOIDAL = "+proj=sinu +lon_0=0 +x_0=0 +y_0=0 +R=6371007.181 +units=m +no_defs"
-_OTHER_CODES = {"SR-ORG:6974": MODIS_SINUSOIDAL}
-
 
 def java_double(value: float) -> str:
     """Returns ``value`` as Java's ``Double.toString`` prints it (the shortest digits, as since JDK 19).
@@ -56,23 +52,6 @@ def java_double(value: float) -> str:
         whole = digits[:point].ljust(point, "0")
         return f"{sign}{whole}.{digits[point:] or '0'}"
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
-
-
-def read_crs(text: str, key: str = "crs") -> CRS:
-    """Returns the CRS that ``text`` names: anything that PROJ takes, or ``SR-ORG:6974``.
-
-    Raises:
-        JobError: PROJ does not know it; the message starts with ``key``.
-    """
-    from pyproj import CRS
-    from pyproj.exceptions import CRSError
-
-    try:
-        return CRS.from_user_input(_OTHER_CODES.get(text.strip().upper(), text))
-    except CRSError as error:
-        raise JobError(
-            f"{key}: {text!r} is not a CRS that PROJ knows ({error}); give EPSG:n, WKT or PROJ text"
-        ) from None
 
 
 def crs_code(crs: CRS) -> str | None:
@@ -202,13 +181,15 @@ class Mixer:
         """Returns the grid that the patches cover, one cell a pixel.
 
         Raises:
-            JobError: PROJ does not know the CRS.
+            GridError: PROJ does not know the CRS, or it is not one of maps.
         """
         from affine import Affine
         from odc.geo.geobox import GeoBox
 
+        from patchbeam.crs import parse_crs
+
         width, height = self.patch_width_height
-        crs = read_crs(self.crs, "projection.crs")
+        crs = parse_crs(self.crs, "projection.crs")
         return GeoBox((self.rows * height, self.patches_per_row * width), Affine(*self.affine), crs)
 
     @classmethod

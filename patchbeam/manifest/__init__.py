@@ -106,10 +106,10 @@ class Manifest(Entry):
     version: str = VERSION
     grid: ManifestGrid | None = None
     format_options: FormatOptions = field(metadata={"read": _read_options, "write": _write_options})
-    edge: Literal["drop", "pad"] = "drop"
-    numbers: Literal["float", "native"] = "float"
+    edge: Literal["drop", "pad"]
+    numbers: Literal["float", "native"]
     gzip: Literal["indexed", "zlib6"] | None = None
-    naming: Literal["drive", "gcs"] = "drive"
+    naming: Literal["drive", "gcs"]
     mask_band: str | None = None
     bands: tuple[ManifestBand, ...]
     patches: ManifestPatches

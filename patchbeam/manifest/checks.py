@@ -43,6 +43,16 @@ def check_manifest(manifest: Manifest) -> None:
         for j, size in enumerate(band.shape):
             if size is not None and size < 1:
                 raise JobError(f"bands[{i}].shape[{j}]: {size} is not a size")
+        _counts(f"bands[{i}]", _values(band, ("masked", "rounded_values")))
+        if band.statistics is not None:
+            _counts(f"bands[{i}].statistics", _values(band.statistics, ("valid_count",)))
+    if manifest.mask_band is not None and manifest.mask_band not in [band.name for band in manifest.bands]:
+        raise JobError(f"maskBand: {manifest.mask_band!r} is none of the bands")
+    if (manifest.gzip is not None) != manifest.format_options.compressed:
+        raise JobError(
+            f"gzip: {manifest.gzip!r} contradicts formatOptions.compressed = "
+            f"{manifest.format_options.compressed}"
+        )
     _counts("patches", _values(manifest.patches, ("planned", "written", "dropped")))
     planned, written = manifest.patches.planned, manifest.patches.written
     if planned != written + manifest.patches.dropped:
@@ -123,13 +133,13 @@ def _check_shards(manifest: Manifest) -> None:
 _SHARD_COUNTS = ("records", "first_record", "uncompressed_bytes", "stored_bytes")
 
 
-def _values(entry: Any, names: Iterable[str]) -> dict[str, int]:
+def _values(entry: Any, names: Iterable[str]) -> dict[str, int | None]:
     return {camel(name): getattr(entry, name) for name in names}
 
 
-def _counts(key: str, values: dict[str, int]) -> None:
+def _counts(key: str, values: dict[str, int | None]) -> None:
     for name, value in values.items():
-        if value < 0:
+        if value is not None and value < 0:
             raise JobError(f"{key}.{name}: {value} is below 0")
 
 

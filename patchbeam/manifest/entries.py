@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,6 +80,10 @@ class ManifestClass(Entry):
     value: int
     name: str | None = None
     colour: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.colour is not None and not re.fullmatch("#[0-9a-fA-F]{6}", self.colour):
+            raise JobError(f"colour: {self.colour!r} is not #rrggbb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ JSON has no NaN and no infinities: they are written as the strings ``"NaN"``, ``
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 import types
@@ -44,9 +43,18 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-@functools.cache
-def keys_of(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
+def keys_of(kind: type[Any]) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
     """Returns JSON key → (field, type) of a class, in order."""
+    found = _KEYS.get(kind)
+    if found is None:
+        found = _KEYS[kind] = _keys_of(kind)
+    return found
+
+
+_KEYS: dict[type[Any], dict[str, tuple[dataclasses.Field[Any], Any]]] = {}
+
+
+def _keys_of(kind: type[Any]) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
     hints = typing.get_type_hints(kind)
     return {
         camel(field.name): (field, hints[field.name])
