@@ -190,6 +190,10 @@ def rename(source: str, destination: str) -> None:
         os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
     try:
         os.replace(source, destination)
+        # Two names of one file: the system then moves nothing and leaves both.
+        if os.path.realpath(source) != os.path.realpath(destination):
+            with suppress(FileNotFoundError):
+                os.unlink(source)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise write_failed(destination, f"move {source} here", error) from error

@@ -423,6 +423,10 @@ def test_rename_and_delete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         storage.rename(second, first)
     with pytest.raises(JobError, match="one of them is in Cloud Storage"):
         storage.rename(first, "gs://b/a")
+    storage.rename(first, first)
+    os.link(first, second)  # two names of one file
+    storage.rename(second, first)
+    assert not storage.exists(second) and storage.read_bytes(first) == b"data"
     storage.delete(first)
     storage.delete(first)
     assert not storage.exists(first)
