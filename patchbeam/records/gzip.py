@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Protocol
 
 import numpy as np
 from isal import isal_zlib
@@ -37,6 +36,14 @@ _ZLIB6_HEADER = _MAGIC + bytes(6) + b"\xff"
 # Deflate makes at most 258 bytes of two bits.
 _MAX_RATIO = 1032
 Profile = Literal["indexed", "zlib6"]
+
+
+class Mapper(Protocol):
+    """What runs a function over items side by side and keeps their order: an executor, a pool."""
+
+    def map(self, function: Callable[..., bytes], /, *items: Iterable[Any]) -> Iterator[bytes]:
+        """As the builtin ``map``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,7 @@ def group_records(sizes: NDArray[Any] | Sequence[int], minimum: int = GROUP_BYTE
 
 
 def compress_members(
-    data: Buffer, sizes: NDArray[Any] | Sequence[int], level: int = 2, *, pool: Executor | None = None
+    data: Buffer, sizes: NDArray[Any] | Sequence[int], level: int = 2, *, pool: Mapper | None = None
 ) -> list[bytes]:
     """Compresses consecutive records into indexed members, grouped by :func:`group_records`.
 
