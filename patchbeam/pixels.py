@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from patchbeam.elements import Array, BandPixels, Mask, PixelBlock
 from patchbeam.features import RecordBand
 
 
-def default_for(dtype: np.dtype[np.generic], value: float) -> int | float:
+def default_for(dtype: np.dtype[Any], value: float) -> int | float:
     """Returns ``defaultValue`` as a band of this type holds it.
 
     For integers the fraction is dropped and the value clamped to the type's range (Earth Engine's
@@ -65,6 +66,11 @@ def _filled(values: Array, valid: Mask | None, default: float) -> BandPixels:
     return BandPixels(values=values, valid=valid)
 
 
+def _both(first: Mask, second: Mask) -> Mask:
+    both: Mask = first & second
+    return both
+
+
 def stored_block(
     block: int,
     read: Sequence[BandPixels],
@@ -86,6 +92,7 @@ def stored_block(
     """
     stored: list[BandPixels] = []
     everywhere: Mask | None = inside
+    present: Mask | None
     for pixels, band, dense in zip(read, bands[: len(read)], compact, strict=True):
         valid = pixels.valid
         if inside is not None:
@@ -99,7 +106,7 @@ def stored_block(
             present = valid
             stored.append(_filled(pixels.values, valid, default))
         if present is not None:
-            everywhere = present if everywhere is None else everywhere & present
+            everywhere = present if everywhere is None else _both(everywhere, present)
     if everywhere is not None and everywhere.all():
         everywhere = None
     if len(bands) > len(read):

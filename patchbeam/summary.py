@@ -55,11 +55,19 @@ def in_order(pieces: Sequence[Piece], patches: int) -> list[Piece]:
     expected = {len(piece.rounded) for piece in ordered if piece.order[1] == 0}
     looked = sum(piece.patches for piece in ordered)
     orders = [piece.order for piece in ordered]
-    gap = next((i for i, order in enumerate(orders) if order[1] and (i == 0 or orders[i - 1] != (order[0], order[1] - 1))), None)
+    gap = next(
+        (
+            i
+            for i, order in enumerate(orders)
+            if order[1] and (i == 0 or orders[i - 1] != (order[0], order[1] - 1))
+        ),
+        None,
+    )
     if looked != patches or len(set(orders)) != len(orders) or gap is not None or len(expected) > 1:
         raise CountMismatch(
-            f"pieces of {looked} patches came out of the pipeline and the plan has {patches}: the runner lost or "
-            "repeated work; nothing has been published. Run the job again, on another runner if it happens again"
+            f"pieces of {looked} patches came out of the pipeline and the plan has {patches}: the runner "
+            "lost or repeated work; nothing has been published. Run the job again, on another runner if it "
+            "happens again"
         )
     return ordered
 
