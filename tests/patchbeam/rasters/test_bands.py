@@ -53,12 +53,24 @@ def test_asked_for(two):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (BandSpec(source="s3"), r"bands\[0\]\.source: 's3' is not a source \(did you mean 's2'\?\); there are s2, other"),
-        (BandSpec(source="s2", band="nri"), r"bands\[0\]\.band: 'nri' is not a band of .*\(did you mean 'nir'\?\)"),
+        (
+            BandSpec(source="s3"),
+            r"bands\[0\]\.source: 's3' is not a source \(did you mean 's2'\?\); there are s2, other",
+        ),
+        (
+            BandSpec(source="s2", band="nri"),
+            r"bands\[0\]\.band: 'nri' is not a band of .*\(did you mean 'nir'\?\)",
+        ),
         (BandSpec(source="s2", band=4), r"bands\[0\]\.band: 4 asked for, and .* has bands 1 to 3"),
         (BandSpec(source="s2", band=0), r"bands\[0\]\.band: 0 asked for"),
-        (BandSpec(source="s2", name="x"), r"bands\[0\]\.band: is missing, and source 's2' has 3 bands: red, B2, nir"),
-        (BandSpec(source="s2", band=1, type="unit16"), r"bands\[0\]\.type: 'unit16' .*\(did you mean 'uint16'\?\)"),
+        (
+            BandSpec(source="s2", name="x"),
+            r"bands\[0\]\.band: is missing, and source 's2' has 3 bands: red, B2, nir",
+        ),
+        (
+            BandSpec(source="s2", band=1, type="unit16"),
+            r"bands\[0\]\.type: 'unit16' .*\(did you mean 'uint16'\?\)",
+        ),
         (BandSpec(source="s2", band=1, resampling="cubik"), r"bands\[0\]\.resampling: 'cubik' .*'cubic'"),
         (BandSpec(source="s2", indexes=()), r"bands\[0\]\.band: an empty list"),
         (BandSpec(source="s2", indexes=(1, 9)), r"bands\[0\]\.band: 9 asked for"),
@@ -71,7 +83,9 @@ def test_refused(two, spec, message):
 
 def test_two_of_one_name(two):
     with pytest.raises(JobError, match="2 bands are named 'x'"):
-        resolve_bands(two, [BandSpec(source="s2", band=1, name="x"), BandSpec(source="other", band=1, name="x")])
+        resolve_bands(
+            two, [BandSpec(source="s2", band=1, name="x"), BandSpec(source="other", band=1, name="x")]
+        )
 
 
 def test_repeated_descriptions_become_numbers(write, noise):

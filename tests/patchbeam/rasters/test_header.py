@@ -161,7 +161,9 @@ def test_part_of_a_vrt_is_missing_or_cut(tmp_path, write, noise):
 
 def test_source_options_are_checked(write, noise):
     header = read_header(write("a.tif", noise(4, 4)))
-    with pytest.raises(SourceError, match=r"sources\.a\.compose: 'frist' is not known \(did you mean 'first'\?\)"):
+    with pytest.raises(
+        SourceError, match=r"sources\.a\.compose: 'frist' is not known \(did you mean 'first'\?\)"
+    ):
         Source(name="a", files=(header,), compose="frist")
     with pytest.raises(SourceError, match=r"sources\.a\.resampling: 'bilinaer' .*'bilinear'"):
         Source(name="a", files=(header,), resampling="bilinaer")
