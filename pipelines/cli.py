@@ -95,6 +95,25 @@ def scene_command(out: str, **options: Any) -> None:
         click.echo(path)
 
 
+@cli.command("inspect")
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="print it as JSON")
+@click.option("--spec", "as_spec", is_flag=True, help="print the tf.io parsing dict")
+def inspect_command(files: Sequence[str], as_json: bool, as_spec: bool) -> None:
+    """Print what record files hold: features, types, lengths, shapes, counts."""
+    from patchbeam.inspect import common_spec, inspect_file
+    from pipelines.inspect_text import inspect_text
+
+    found = [inspect_file(path) for path in files]
+    if as_spec:
+        spec = common_spec(found)
+        click.echo(json.dumps(spec.to_json(), indent=2) if as_json else spec.to_python().rstrip())
+    elif as_json:
+        click.echo(json.dumps([one.to_json() for one in found], indent=2))
+    else:
+        click.echo("\n".join(inspect_text(one) for one in found))
+
+
 @cli.command("schema")
 @click.argument("kind")
 def schema_command(kind: str) -> None:
