@@ -8,7 +8,7 @@ from math import cos, pi, sin
 import numpy as np
 from numpy.typing import NDArray
 
-from patchbeam.scene.noise import LATTICE, Field, Floats, Ints, Texture, draw_out, hashed, salt_of
+from patchbeam.scene.noise import LATTICE, Field, Floats, Ints, Texture, draw_out, hashed, nodes, salt_of
 from patchbeam.scene.spectra import KINDS, NUMBER, VARIANTS, by_code
 
 # Shares of the scene that the fields are cut off at; parcels shift them a little.
@@ -45,6 +45,47 @@ class Ground:
     vigour: Floats
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Survey:
+    """The smooth fields of one window at lattice points, float32 ``(row, col)``.
+
+    Attributes:
+        row, col: the window's first pixel, multiples of eight.
+        cols: its columns in pixels.
+        height: above the sea, as it were; with one more lattice row and column, for slopes.
+        river: distance from the middle of a river.
+        woods, towns: there are some where the field is high.
+        system: which neighbourhood of parcels.
+        vigour: growth.
+    """
+
+    row: int
+    col: int
+    cols: int
+    height: Floats
+    river: Floats
+    woods: Floats
+    towns: Floats
+    system: Floats
+    vigour: Floats
+
+    def part(self, first: int, rows: int) -> Survey:
+        """The survey of ``rows`` pixel rows from row ``first`` of the window on, a multiple of eight."""
+        start, count = first // LATTICE, len(nodes(first, rows))
+        some = slice(start, start + count)
+        return Survey(
+            row=self.row + first,
+            col=self.col,
+            cols=self.cols,
+            height=self.height[start : start + count + 1],
+            river=self.river[some],
+            woods=self.woods[some],
+            towns=self.towns[some],
+            system=self.system[some],
+            vigour=self.vigour[some],
+        )
+
+
 class Landscape:
     """The land of one seed, fitted to a scene of one size.
 
@@ -52,15 +93,15 @@ class Landscape:
     small scene has some of each. Apart from that every pixel depends on its position alone.
     """
 
-    def __init__(self, seed: int, width: int, height: int, *, widest: int) -> None:
+    def __init__(self, seed: int, width: int, height: int, *, largest: tuple[int, int]) -> None:
         self._height_field = Field(salt=salt_of(seed, 1), largest=2048, smallest=16, roughness=0.5)
         self._river_field = Field(salt=salt_of(seed, 2), largest=2048, smallest=32, roughness=0.42)
         self._wood_field = Field(salt=salt_of(seed, 3), largest=512, smallest=16, roughness=0.62)
         self._town_field = Field(salt=salt_of(seed, 4), largest=512, smallest=32, roughness=0.4)
         self._system_field = Field(salt=salt_of(seed, 5), largest=1024, smallest=64, roughness=0.35)
         self._vigour_field = Field(salt=salt_of(seed, 6), largest=256, smallest=16, roughness=0.7)
-        self._grain = Texture(salt_of(seed, 7), period=509, smooth=0, widest=widest)
-        self._canopy = Texture(salt_of(seed, 8), period=487, smooth=1, widest=widest)
+        self._grain = Texture(salt_of(seed, 7), period=509, largest=largest)
+        self._canopy = Texture(salt_of(seed, 8), period=487, smooth=1, largest=largest)
 
         grid = sample_points(width, height)
         self._lake = quantile(self._height_field.at(*grid), _LAKES)
@@ -75,51 +116,66 @@ class Landscape:
         self._streets = _town_plan(seed)
         self._grain_by_code = by_code([kind.grain for kind in KINDS])
         self._vigour_by_code = by_code([kind.vigour for kind in KINDS])
-        self._salt = salt_of(seed, 9)
 
-    def window(self, row: int, col: int, rows: int, cols: int) -> Ground:
-        """The ground of the pixels from (``row``, ``col``); all four are multiples of eight."""
-        lattice = (
-            np.arange(row // LATTICE, (row + rows) // LATTICE + 2, dtype=np.int64),
-            np.arange(col // LATTICE, (col + cols) // LATTICE + 2, dtype=np.int64),
+    def survey(self, row: int, col: int, rows: int, cols: int) -> Survey:
+        """The smooth fields of the pixels from (``row``, ``col``) on, which are multiples of eight."""
+        lattice = nodes(row, rows), nodes(col, cols)
+        return Survey(
+            row=row,
+            col=col,
+            cols=cols,
+            height=self._height_field.at(nodes(row, rows + LATTICE), nodes(col, cols + LATTICE)),
+            river=np.abs(self._river_field.at(*lattice)),
+            woods=self._wood_field.at(*lattice),
+            towns=self._town_field.at(*lattice),
+            system=self._system_field.at(*lattice),
+            vigour=self._vigour_field.at(*lattice),
         )
-        inner = (slice(None, -1), slice(None, -1))
-        relief_height = self._height_field.at(*lattice)
-        height = relief_height[inner]
-        vigour = draw_out(self._vigour_field.at(*lattice)[inner])
-        river_lattice = np.abs(self._river_field.at(*lattice))
+
+    def ground(self, survey: Survey, rows: int) -> Ground:
+        """The ground of the first ``rows`` pixel rows of a survey.
+
+        Tracks look one pixel ahead, so the last row and column are not fit for use.
+        """
+        row, col, cols = survey.row, survey.col, survey.cols
+        height = survey.height
+
+        def drawn(values: Floats) -> Floats:
+            return draw_out(values, rows, cols)
+
         grain = self._grain.window(row, col, rows, cols)
         canopy = self._canopy.window(row, col, rows, cols)
-
-        parcel, system, u, v = self._parcels_of(
-            row, col, draw_out(self._system_field.at(*lattice)[inner]), vigour
-        )
+        vigour = drawn(survey.vigour)
+        level = drawn(height[:-1, :-1])
+        parcel, system, u, v = self._parcels_of(row, col, drawn(survey.system), vigour)
         code = self._parcel_code.take(parcel)
         _draw_tracks(code, system, parcel)
-        shift = self._parcel_shift.take(parcel)
-        shift += canopy * np.float32(0.012)
+        shift = canopy * np.float32(0.012)
+        shift += self._parcel_shift.take(parcel)
 
-        woods = self._wood_field.at(*lattice)[inner]
-        if woods.max() > self._wood - 0.6:
-            wooded = np.flatnonzero(draw_out(woods) + shift > self._wood)
+        # Whole windows without woods, towns or water are told from the lattice, with room for what
+        # shifts their limits.
+        if survey.woods.max() > self._wood - 0.6:
+            wooded = np.flatnonzero(drawn(survey.woods) + shift > self._wood)
             # Conifers grow higher up, stand by stand.
-            upland = (draw_out(height) + shift).ravel()[wooded] > self._upland
+            upland = level.ravel()[wooded] + shift.ravel()[wooded] > self._upland
             code.ravel()[wooded] = self._wood_code.take(parcel.ravel()[wooded]) + upland * np.uint8(VARIANTS)
-        towns = self._town_field.at(*lattice)[inner]
-        if towns.max() > self._town - 0.6:
-            self._build(code, np.flatnonzero(draw_out(towns) + shift > self._town), u, v)
-        pits = vigour + shift * np.float32(0.2) < self._pit
-        code[pits] = NUMBER["gravel pit"] * VARIANTS
-        self._flood(code, height, river_lattice[inner], grain)
+        if survey.towns.max() > self._town - 0.6:
+            self._build(code, np.flatnonzero(drawn(survey.towns) + shift > self._town), u, v)
+        code[vigour + shift * np.float32(0.2) < self._pit] = NUMBER["gravel pit"] * VARIANTS
+        if survey.river.min() < self._river:
+            np.copyto(code, np.uint8(NUMBER["river"] * VARIANTS), where=drawn(survey.river) < self._river)
+        if height.min() < self._lake + 0.05:
+            shore = grain * np.float32(0.002)
+            shore += level
+            np.copyto(code, np.uint8(NUMBER["lake"] * VARIANTS), where=shore < self._lake)
 
         index = code.astype(np.intp)
         # Light falls in from the upper left, at the relief's slope between neighbouring lattice points.
-        slope = relief_height[1:, 1:] - relief_height[:-1, :-1]
-        light = draw_out(slope)
-        light *= np.float32(0.9)
-        light *= index >= NUMBER["broadleaved wood"] * VARIANTS  # water is level
+        light = drawn((height[1:, 1:] - height[:-1, :-1]) * np.float32(0.9))
+        light *= code >= NUMBER["broadleaved wood"] * VARIANTS  # water is level
         light += np.float32(1)
-        texture = np.where(index < NUMBER["meadow"] * VARIANTS, canopy, grain)
+        texture = np.where(code < NUMBER["meadow"] * VARIANTS, canopy, grain)
         texture *= self._grain_by_code.take(index)
         light += texture
         vigour *= self._vigour_by_code.take(index)
@@ -170,15 +226,6 @@ class Landscape:
             east = (u.ravel()[places] * np.float32(36)).astype(np.int32) & (_TOWN_SIDE - 1)
             north = (v.ravel()[places] * np.float32(36)).astype(np.int32) & (_TOWN_SIDE - 1)
             code.ravel()[places] = self._streets.ravel()[north * _TOWN_SIDE + east]
-
-    def _flood(self, code: NDArray[np.uint8], height: Floats, river: Floats, grain: Floats) -> None:
-        if river.min() < self._river:
-            channel = draw_out(river)
-            np.copyto(code, np.uint8(NUMBER["river"] * VARIANTS), where=channel < self._river)
-        if height.min() < self._lake:
-            level = draw_out(height)
-            level += grain * np.float32(0.002)
-            np.copyto(code, np.uint8(NUMBER["lake"] * VARIANTS), where=level < self._lake)
 
 
 def sample_points(width: int, height: int, most: int = 192) -> tuple[Ints, Ints]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,36 +127,46 @@ def _fade(t: Floats) -> Floats:
     return faded
 
 
-def draw_out(lattice: Floats) -> Floats:
+def nodes(start: int, count: int) -> Ints:
+    """Lattice steps on one axis around ``count`` pixels from pixel ``start``, a multiple of eight."""
+    return np.arange(start // LATTICE, start // LATTICE - (-count // LATTICE) + 1, dtype=np.int64)
+
+
+def draw_out(lattice: Floats, rows: int, cols: int) -> Floats:
     """Pixels between lattice points by linear interpolation.
 
     Args:
-        lattice: float32 ``(row, col)`` at lattice points, one more a side than there are cells.
+        lattice: float32 ``(row, col)`` at lattice points, at least as many as :func:`nodes` gives.
+        rows, cols: how many pixels from the first lattice point on.
 
     Returns:
-        float32 ``(row, col)`` of ``8 * (rows - 1)`` by ``8 * (cols - 1)`` pixels.
+        float32 ``(row, col)``; a fresh array.
     """
     steps = np.arange(LATTICE, dtype=np.float32) / np.float32(LATTICE)
-    left, rise = lattice[:, :-1], np.diff(lattice, axis=1)
-    wide = (left[:, :, None] + rise[:, :, None] * steps).reshape(len(lattice), -1)
-    rise = np.diff(wide, axis=0)
-    pixels: Floats = rise[:, None, :] * steps[None, :, None]
+    wide = np.diff(lattice, axis=1)[:, :, None] * steps
+    wide += lattice[:, :-1, None]
+    wide = wide.reshape(len(lattice), -1)[:, :cols]
+    pixels: Floats = np.diff(wide, axis=0)[:, None, :] * steps[:, None]
     pixels += wide[:-1, None, :]
-    return pixels.reshape(-1, wide.shape[1])
+    return pixels.reshape(-1, cols)[:rows]
 
 
 class Texture:
-    """A small tile of fine noise, repeated; several with periods that share no factor never repeat
-    together within a scene.
+    """Fine noise of mean 0: a small tile, repeated.
+
+    Several with periods that share no factor never repeat together within a scene.
 
     Args:
         salt: which noise.
         period: side of the tile in pixels.
         smooth: how often the noise is averaged with its neighbours.
-        widest: the widest window that will be asked for, in pixels.
+        strength: standard deviation.
+        largest: rows and columns of the largest window that will be asked for.
     """
 
-    def __init__(self, salt: int, *, period: int, smooth: int, widest: int) -> None:
+    def __init__(
+        self, salt: int, *, period: int, smooth: int = 0, strength: float = 1.0, largest: tuple[int, int]
+    ) -> None:
         side = np.arange(period, dtype=np.int64)
         tile: Floats = np.zeros((period, period), np.float32)
         for i in range(3):  # three uniform ones: close to Gaussian, variance one
@@ -166,13 +175,14 @@ class Texture:
             for axis in (0, 1):
                 tile = np.roll(tile, 1, axis) + tile * np.float32(2) + np.roll(tile, -1, axis)
         # Exact: the variance of n passes of (1, 2, 1) is the central binomial coefficient of 4n, an axis.
-        tile *= np.float32(1 / math.comb(4 * smooth, 2 * smooth))
+        tile *= np.float32(strength / math.comb(4 * smooth, 2 * smooth))
         self._period = period
-        self._tile: NDArray[Any] = np.tile(tile, (1, -(-widest // period) + 1))
+        rows, cols = largest
+        self._tile = np.pad(tile, ((0, rows), (0, cols)), mode="wrap")
+        self._tile.flags.writeable = False
 
-    def window(self, row: int, col: int, height: int, width: int) -> Floats:
-        """Noise of mean 0 and standard deviation 1, float32 ``(row, col)``; a fresh array."""
-        start = col % self._period
-        rows = np.arange(row, row + height) % self._period
-        pixels: Floats = self._tile[rows, start : start + width]
+    def window(self, row: int, col: int, rows: int, cols: int) -> Floats:
+        """Noise from pixel (``row``, ``col``) on, float32 ``(row, col)``; a view, not to be written to."""
+        row, col = row % self._period, col % self._period
+        pixels: Floats = self._tile[row : row + rows, col : col + cols]
         return pixels

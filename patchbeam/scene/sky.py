@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchbeam.scene.landscape import quantile, sample_points
-from patchbeam.scene.noise import LATTICE, Field, Floats, Texture, draw_out, salt_of
+from patchbeam.scene.noise import LATTICE, Field, Floats, Texture, draw_out, nodes, salt_of
 
 # Shadows fall this many lattice steps below and right of their clouds: the sun is in the upper left.
 _SHADOW_DOWN, _SHADOW_ALONG = 5, 7
 _DARKEST = 0.55
+_SOFT = 0.45  # density from the rim of a cloud to where nothing shines through
 
 
 class Sky:
@@ -21,37 +22,56 @@ class Sky:
         date: number of the date; each has its own clouds.
         width, height: size of the scene in pixels.
         share: share of the scene under clouds, 0 to below 1.
-        widest: the widest window that will be asked for, in pixels.
+        largest: rows and columns of the largest window that will be asked for.
     """
 
-    def __init__(self, seed: int, date: int, width: int, height: int, share: float, *, widest: int) -> None:
+    def __init__(
+        self, seed: int, date: int, width: int, height: int, share: float, *, largest: tuple[int, int]
+    ) -> None:
         self._field = Field(salt=salt_of(seed, 100, date), largest=512, smallest=16, roughness=0.6)
-        self._wisps = Texture(salt_of(seed, 101, date), period=499, smooth=12, widest=widest)
+        self._wisps = Texture(salt_of(seed, 101, date), period=499, smooth=12, strength=0.04, largest=largest)
         self._floor: np.float32 | None = None
         if share > 0:
             self._floor = quantile(self._field.at(*sample_points(width, height)), 1 - share)
 
-    def window(self, row: int, col: int, rows: int, cols: int) -> tuple[Floats | None, Floats | None]:
-        """How opaque clouds and how deep shadows are, 0 to 1, float32 ``(row, col)``; none where clear."""
+    def survey(self, row: int, col: int, rows: int, cols: int) -> tuple[Floats, Floats] | None:
+        """Density of the clouds and of those that throw shadows on the pixels from (``row``, ``col``) on.
+
+        Float32 ``(row, col)`` at lattice points; none without clouds. All four are in pixels, the first
+        two multiples of eight.
+        """
         if self._floor is None:
+            return None
+        down, along = nodes(row, rows), nodes(col, cols)
+        return self._field.at(down, along), self._field.at(down - _SHADOW_DOWN, along - _SHADOW_ALONG)
+
+    def window(
+        self, survey: tuple[Floats, Floats] | None, first: int, place: tuple[int, int, int, int]
+    ) -> tuple[Floats | None, Floats | None]:
+        """How opaque clouds and how deep shadows are, 0 to 1, float32 ``(row, col)``; none where clear.
+
+        Args:
+            survey: density of a larger window.
+            first: its pixel row that ``place`` begins with, a multiple of eight.
+            place: row, column, rows and columns in pixels.
+        """
+        if survey is None:
             return None, None
-        down = np.arange(row // LATTICE, (row + rows) // LATTICE + 1, dtype=np.int64)
-        along = np.arange(col // LATTICE, (col + cols) // LATTICE + 1, dtype=np.int64)
-        cover = self._thickness(self._field.at(down, along), 0.45, (row, col))
-        shade = self._thickness(self._field.at(down - _SHADOW_DOWN, along - _SHADOW_ALONG), 0.45, None)
+        some = slice(first // LATTICE, first // LATTICE + len(nodes(first, place[2])))
+        wisps = self._wisps.window(*place)
+        cover, shade = (self._thickness(density[some], wisps) for density in survey)
         if shade is not None:
             shade *= np.float32(_DARKEST)
         return cover, shade
 
-    def _thickness(self, field: Floats, soft: float, wisps_at: tuple[int, int] | None) -> Floats | None:
-        assert self._floor is not None
-        if field.max() <= self._floor - np.float32(0.25):
+    def _thickness(self, density: Floats, wisps: Floats) -> Floats | None:
+        # The lattice tells that a window is clear, with room for the wisps.
+        if self._floor is None or density.max() <= self._floor - np.float32(0.25):
             return None
-        thick = draw_out(field)
-        if wisps_at is not None:
-            thick += self._wisps.window(*wisps_at, *thick.shape) * np.float32(0.04)
+        thick = draw_out(density, *wisps.shape)
+        thick += wisps
         thick -= self._floor
-        thick *= np.float32(1 / soft)
+        thick *= np.float32(1 / _SOFT)
         np.clip(thick, 0, 1, out=thick)
         # Fades in and out without a visible rim.
         faded: Floats = thick * thick * (np.float32(3) - thick * np.float32(2))
