@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import cos, pi, sin
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patchbeam.scene.noise import LATTICE, Field, Floats, Ints, Texture, draw_out, hashed, nodes, salt_of
+from patchbeam.scene.noise import LATTICE, Field, Floats, Ints, Texture, draw_out, nodes, salt_of
+from patchbeam.scene.parcels import PARCELS, SYSTEMS, TOWN_SIDE, parcels, strips, systems, town_plan
 from patchbeam.scene.spectra import KINDS, NUMBER, VARIANTS, by_code
 
 # Shares of the scene that the fields are cut off at; parcels shift them a little.
 _LAKES, _RIVERS, _WOODS, _TOWNS, _PITS = 0.05, 0.009, 0.27, 0.055, 0.004
-
-# What grows on parcels, in parts of a hundred.
-_CROPS = (
-    ("wheat", 25),
-    ("barley", 11),
-    ("rape", 12),
-    ("maize", 18),
-    ("sugar beet", 6),
-    ("fallow", 3),
-    ("meadow", 16),
-    ("pasture", 9),
-)
-_SYSTEMS = 7  # neighbourhoods of parcels that share a direction and a size
-_PARCELS = 4096
-_TOWN_SIDE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,10 +95,10 @@ class Landscape:
         self._wood = quantile(self._wood_field.at(*grid), 1 - _WOODS)
         self._town = quantile(self._town_field.at(*grid), 1 - _TOWNS)
         self._pit = quantile(self._vigour_field.at(*grid), _PITS)
-        self._systems = _systems(seed)
-        self._parcel_code, self._wood_code, self._parcel_shift = _parcels(seed)
-        self._strip_length, self._strip_start, self._strip_split = _strips(seed)
-        self._streets = _town_plan(seed)
+        self._systems = systems(seed)
+        self._parcel_code, self._wood_code, self._parcel_shift = parcels(seed)
+        self._strip_length, self._strip_start, self._strip_split = strips(seed)
+        self._streets = town_plan(seed)
         self._grain_by_code = by_code([kind.grain for kind in KINDS])
         self._vigour_by_code = by_code([kind.vigour for kind in KINDS])
 
@@ -188,9 +173,9 @@ class Landscape:
         rows, cols = field.shape
         x = np.arange(col, col + cols, dtype=np.float32)[None, :]
         y = np.arange(row, row + rows, dtype=np.float32)[:, None]
-        scaled = field * np.float32(_SYSTEMS / 1.6)
-        scaled += np.float32(_SYSTEMS / 2)
-        np.clip(scaled, 0, _SYSTEMS - 1, out=scaled)
+        scaled = field * np.float32(SYSTEMS / 1.6)
+        scaled += np.float32(SYSTEMS / 2)
+        np.clip(scaled, 0, SYSTEMS - 1, out=scaled)
         system = scaled.astype(np.intp)
         across, along = self._systems[0].take(system), self._systems[1].take(system)
         u = across * x
@@ -205,11 +190,11 @@ class Landscape:
         number = strip.astype(np.int32)
         number *= np.int32(2039)
         number += system.astype(np.int32) * np.int32(977)
-        strip_index = (number & np.int32(_PARCELS - 1)).astype(np.intp)
+        strip_index = (number & np.int32(PARCELS - 1)).astype(np.intp)
         # Many strips are two of unequal width, which are divided into parcels each on its own.
         np.subtract(u, strip, out=strip)
         number += (strip > self._strip_split.take(strip_index)) * np.int32(1013)
-        strip_index = (number & np.int32(_PARCELS - 1)).astype(np.intp)
+        strip_index = (number & np.int32(PARCELS - 1)).astype(np.intp)
         place = v * self._strip_length.take(strip_index)
         place += self._strip_start.take(strip_index)
         mixed = np.floor(place).astype(np.int32).view(np.uint32)
@@ -223,9 +208,9 @@ class Landscape:
     def _build(self, code: NDArray[np.uint8], places: NDArray[np.intp], u: Floats, v: Floats) -> None:
         """Lays out streets and houses along the parcels' axes."""
         if places.size:
-            east = (u.ravel()[places] * np.float32(36)).astype(np.int32) & (_TOWN_SIDE - 1)
-            north = (v.ravel()[places] * np.float32(36)).astype(np.int32) & (_TOWN_SIDE - 1)
-            code.ravel()[places] = self._streets.ravel()[north * _TOWN_SIDE + east]
+            east = (u.ravel()[places] * np.float32(36)).astype(np.int32) & (TOWN_SIDE - 1)
+            north = (v.ravel()[places] * np.float32(36)).astype(np.int32) & (TOWN_SIDE - 1)
+            code.ravel()[places] = self._streets.ravel()[north * TOWN_SIDE + east]
 
 
 def sample_points(width: int, height: int, most: int = 192) -> tuple[Ints, Ints]:
@@ -243,40 +228,6 @@ def quantile(values: Floats, share: float) -> np.float32:
     return np.float32(ordered[min(len(ordered) - 1, int(share * len(ordered)))])
 
 
-def _systems(seed: int) -> tuple[Floats, Floats]:
-    """Axes of the parcels by system: cosine and sine, over the width of a strip in pixels."""
-    turns = np.arange(_SYSTEMS, dtype=np.int64)
-    random = hashed(np.arange(2, dtype=np.int64), turns, salt_of(seed, 20))
-    # Golden-angle steps keep neighbouring systems' directions far apart.
-    angles = [float(random[0, 0]) * pi + 2.399963 * int(i) for i in turns]
-    widths = [float(22 + 9 * random[1, i]) for i in turns]
-    return (
-        np.asarray([cos(a) / w for a, w in zip(angles, widths, strict=True)], np.float32),
-        np.asarray([sin(a) / w for a, w in zip(angles, widths, strict=True)], np.float32),
-    )
-
-
-def _parcels(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], Floats]:
-    """By parcel number: the code of its crop, the code if wooded, and how far it resists woods and towns."""
-    one = np.zeros(1, np.int64)
-    numbers = np.arange(_PARCELS, dtype=np.int64)
-    draw = [(hashed(one, numbers, salt_of(seed, 30 + i))[0] + 1) / 2 for i in range(3)]
-    crops = np.repeat([NUMBER[name] for name, _ in _CROPS], [parts for _, parts in _CROPS])
-    variant = (draw[1] * VARIANTS).astype(np.uint8)
-    crop = crops[(draw[0] * 100).astype(np.intp)].astype(np.uint8) * np.uint8(VARIANTS) + variant
-    wood = np.uint8(NUMBER["broadleaved wood"] * VARIANTS) + variant % np.uint8(4)
-    shift = (draw[2] - np.float32(0.5)) * np.float32(0.36)
-    return crop, wood, shift
-
-
-def _strips(seed: int) -> tuple[Floats, Floats, Floats]:
-    """By strip: parcels a unit of length, where the first starts, and where the strip splits (or 2)."""
-    random = hashed(np.arange(4, dtype=np.int64), np.arange(_PARCELS, dtype=np.int64), salt_of(seed, 40))
-    length = np.float32(0.66) + random[0] * np.float32(0.4)
-    split = np.where(random[2] > -0.2, np.float32(0.5) + random[3] * np.float32(0.25), np.float32(2))
-    return length, random[1] * np.float32(8), split
-
-
 def _draw_tracks(code: NDArray[np.uint8], system: NDArray[np.intp], parcel: NDArray[np.intp]) -> None:
     """Draws roads where systems of parcels meet, and tracks along some of the parcels' boundaries."""
     narrow = parcel.astype(np.int16)
@@ -286,21 +237,3 @@ def _draw_tracks(code: NDArray[np.uint8], system: NDArray[np.intp], parcel: NDAr
     small = system.astype(np.int8)
     road = small[:-1, :-1] != small[1:, 1:]
     np.copyto(code[:-1, :-1], np.uint8(NUMBER["street"] * VARIANTS), where=road)
-
-
-def _town_plan(seed: int) -> NDArray[np.uint8]:
-    """A square of streets, houses, halls and gardens, uint8 codes ``(north, east)``, to be repeated."""
-    side = np.arange(_TOWN_SIDE, dtype=np.int64)
-    chance = hashed(side, side, salt_of(seed, 50))
-    plot = hashed(side // 2, side // 2, salt_of(seed, 51))
-    block = hashed(side // 16, side // 16, salt_of(seed, 52))
-    kind = np.full(chance.shape, NUMBER["garden"], np.uint8)
-    kind[plot > -0.1] = NUMBER["roofs"]
-    kind[(block > 0.3) & (plot > -0.5)] = NUMBER["flats"]
-    hall = hashed(side // 8, side // 8, salt_of(seed, 53))
-    kind[(block < -0.6) & (hall > -0.2)] = NUMBER["hall"]
-    street = (side % 16 == 0) | (side % 16 == 8)
-    kind[street, :] = NUMBER["street"]
-    kind[:, side % 16 == 0] = NUMBER["street"]
-    variant = ((chance + 1) * (VARIANTS / 2)).astype(np.uint8)
-    return kind * np.uint8(VARIANTS) + variant
