@@ -14,6 +14,7 @@ import threading
 from typing import Any
 
 import numpy as np
+from affine import Affine
 from numpy.typing import NDArray
 from odc.geo.geobox import GeoBox
 from pyproj import Transformer
@@ -61,7 +62,8 @@ def _inverse(t: tuple[float, ...]) -> tuple[float, ...]:
 
 def _apply(t: tuple[float, ...], x: Floats, y: Floats) -> tuple[Floats, Floats]:
     a, b, c, d, e, f = t
-    return c + x * a + y * b, f + x * d + y * e
+    with np.errstate(invalid="ignore"):
+        return c + x * a + y * b, f + x * d + y * e
 
 
 class PixelMap:
@@ -145,6 +147,19 @@ class PixelMap:
                 step = step[np.isfinite(step)]
                 factors.append(float(np.median(step)) if step.size else 1.0)
         return factors[0] or 1.0, factors[1] or 1.0
+
+
+def cut(transform: tuple[float, ...], rect: Rect, crs: Any) -> GeoBox:
+    """Returns the grid of some pixels of a larger one.
+
+    Args:
+        transform: (a, b, c, d, e, f) of the larger one.
+        rect: the pixels.
+        crs: of both.
+    """
+    a, b, _, d, e, _ = transform
+    x, y = _apply(transform, np.array(float(rect.left)), np.array(float(rect.top)))
+    return GeoBox((rect.height, rect.width), Affine(a, b, float(x), d, e, float(y)), crs)
 
 
 def _near(longitude: Floats, middle: float) -> Floats:

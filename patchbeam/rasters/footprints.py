@@ -73,7 +73,8 @@ def place(number: int, file: RasterFile, grid: GeoBox) -> list[Placement]:
     turns = (0.0, -360.0, 360.0) if same and grid.crs is not None and grid.crs.geographic else (0.0,)
     placements = []
     for turn in turns:
-        moved = GeoBox(own.shape, Affine.translation(turn, 0) * own.affine, own.crs) if turn else own
+        a, b, c, d, e, f = file.transform
+        moved = GeoBox(own.shape, Affine(a, b, c + turn, d, e, f), own.crs) if turn else own
         offsets = offsets_on(grid, moved)
         if offsets is not None:
             col, row = offsets

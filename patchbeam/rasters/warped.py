@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from affine import Affine
 from odc.geo.geobox import GeoBox
 
 from patchbeam.elements import Array, Mask
-from patchbeam.rasters.coordinates import PixelMap
+from patchbeam.rasters.coordinates import PixelMap, cut
 from patchbeam.rasters.footprints import Placement
 from patchbeam.rasters.gather import Piece, bilinear, halves, inside, nearest
 from patchbeam.rasters.handles import Handles
@@ -52,6 +51,7 @@ class Warp:
         self.dtype, self.scaled = dtype, scaled
         self.map = PixelMap(placement.file, grid, placement.turn)
         self.shrink = placement.shrink
+        self.seen_map = self.map
         self.level: int | None = None
         self.seen = self.file
         if resampling in _AVERAGING:
@@ -73,6 +73,7 @@ class Warp:
         transform = (a * across, b * down, c, d * across, e * down, f)
         self.level = level
         self.seen = replace(self.file, width=overview.width, height=overview.height, transform=transform)
+        self.seen_map = PixelMap(self.seen, self.grid, self.placement.turn)
         self.shrink = self.shrink[0] / across, self.shrink[1] / down
 
     def read(self, indexes: Sequence[int], rect: Rect) -> Iterator[Piece]:
@@ -90,7 +91,7 @@ class Warp:
             yield from nearest(self.map, rect, load, most)
             return
         if self.resampling == "bilinear" and max(self.shrink) <= _NOT_SHRINKING:
-            yield from bilinear(self.map, rect, load, most)
+            yield from bilinear(self.seen_map, rect, load, most)
             return
         for tile in _tiles(rect):
             for at, values, valid in self._kernel(indexes, tile):
@@ -100,22 +101,18 @@ class Warp:
                     yield part, values[where], None if valid is None else valid[where]
 
     def _kernel(self, indexes: Sequence[int], tile: Rect) -> Iterator[Piece]:
-        x, y = self.map.centres(tile)
-        held = inside(x, y, self.map.size)
+        x, y = self.seen_map.centres(tile)
+        held = inside(x, y, self.seen_map.size)
         if not held.any():
             return
-        across, down = self.seen.width / self.file.width, self.seen.height / self.file.height
-        need = self._reach(x[held] * across, y[held] * down)
+        need = self._reach(x[held], y[held])
         if _too_much(need, indexes) and tile.width * tile.height > 1:
             for half in halves(tile):
                 yield from self._kernel(indexes, half)
             return
         values, valid = self._load(indexes, need)
-        a, b, c, d, e, f = self.seen.transform
-        corner = Affine(a, b, c + self.placement.turn, d, e, f) * Affine.translation(need.left, need.top)
-        source = GeoBox((need.height, need.width), corner, self.file.crs_wkt)
-        there = self.grid.affine * Affine.translation(tile.left, tile.top)
-        target = GeoBox((tile.height, tile.width), there, self.grid.crs)
+        source = cut(self.seen_map.file_transform, need, self.file.crs_wkt)
+        target = cut(self.map.to_world, tile, self.grid.crs)
         shrink = snapped(self.shrink[0]), snapped(self.shrink[1])
         warped, good = resample(values, valid, source, target, self.resampling, shrink)
         yield tile, warped, held & good
