@@ -17,6 +17,7 @@ from patchbeam.manifest import (
     ManifestSource,
 )
 from patchbeam.plan import ExportPlan, software_versions
+from patchbeam.rasters.classes import read_classes
 from patchbeam.records.names import index_name
 from patchbeam.statistics import Moments
 from patchbeam.storage import split
@@ -99,10 +100,13 @@ def _band(plan: ExportPlan, summary: Summary, position: int) -> ManifestBand:
     own = plan.bands[position]
     source = next(s for s in plan.sources if s.name == own.source)
     file = source.files[0]
+    nodata = source.nodata if source.nodata is not None else file.nodata[own.index - 1]
+    mapped = record.type in ("uint8", "uint16") and own.resampling in ("nearest", "mode")
     return replace(
         band,
         times=source.times if own.series else None,
-        nodata=source.nodata if source.nodata is not None else file.nodata[own.index - 1],
+        classes=read_classes(file.path, own.index, nodata) if mapped else None,
+        nodata=nodata,
         description=file.descriptions[own.index - 1],
         source=own.source,
         source_band=own.index,

@@ -30,16 +30,16 @@ def test_sample_scene(tmp_path: Path) -> None:
     assert [c.colour for c in found] == ["#{:02x}{:02x}{:02x}".format(*c[:3]) for c in CLASS_COLOURS[1:]]
 
 
-def test_unset_and_clear_entries_are_no_classes(tmp_path: Path) -> None:
-    table = {0: (9, 9, 9, 0), 1: (255, 0, 0, 255), 2: (0, 0, 0, 255), 3: (0, 0, 1, 255)}
-    found = read_classes(str(coloured(tmp_path / "a.tif", table, CLASS_2="black", class_0="clear")), 1)
+def test_unset_entries_and_nodata_are_no_classes(tmp_path: Path) -> None:
+    table = {0: (9, 9, 9, 255), 1: (255, 0, 0, 255), 2: (0, 0, 0, 255), 3: (0, 0, 1, 255)}
+    found = read_classes(str(coloured(tmp_path / "a.tif", table, class_2="black")), 1, 0.0)
     assert found is not None
     assert [(c.value, c.name, c.colour) for c in found] == [
         (1, None, "#ff0000"),
         (2, "black", "#000000"),
         (3, None, "#000001"),
     ]
-    assert [c.value for c in read_classes(str(tmp_path / "a.tif"), 1, 3.0) or ()] == [1, 2]
+    assert [c.value for c in read_classes(str(tmp_path / "a.tif"), 1, 3.0) or ()] == [0, 1, 2]
 
 
 CATEGORIES = """<PAMDataset><PAMRasterBand band="1"><CategoryNames>
@@ -85,6 +85,8 @@ def test_the_manifest_has_them(tmp_path: Path) -> None:
         "output": "out/a",
     }
     kept, changed = export(plan_of(job, tmp_path)).bands
-    assert kept.classes is not None
-    assert [(c.value, c.name, c.colour) for c in kept.classes] == [(1, "sea", "#ff0000"), (2, None, "#00ff00")]
-    assert changed.classes is None
+    assert kept.classes is not None and changed.classes is None
+    assert [(c.value, c.name, c.colour) for c in kept.classes] == [
+        (1, "sea", "#ff0000"),
+        (2, None, "#00ff00"),
+    ]
