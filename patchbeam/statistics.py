@@ -81,7 +81,8 @@ def measure(values: Array, valid: Mask | None = None) -> Moments:
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(numbers.mean())
         numbers -= mean
-        m2 = float(np.dot(numbers, numbers))
+        # not np.dot: BLAS starts threads of its own, and sums in an order that depends on their number
+        m2 = float(np.einsum("i,i->", numbers, numbers))
     return Moments(int(flat.size), float(low), float(high), mean, m2)
 
 
