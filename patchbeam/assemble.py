@@ -13,6 +13,7 @@ from patchbeam.elements import Bytes, Ints, Piece
 from patchbeam.errors import ReadFailed
 from patchbeam.records.gzip import Zlib6Writer, inflate, member
 from patchbeam.records.tfrecord import record_offsets
+from patchbeam.retry import retrying
 from patchbeam.shards import Shard, Span
 from patchbeam.storage import FileRange, Part, read_bytes
 
@@ -54,8 +55,7 @@ def member_records(piece: Piece, index: int, offset: int, stored: int, *, gzip: 
     """
     data = _stored(piece.path, offset, stored)
     framed = inflate(data) if gzip else data
-    ends = np.append(record_offsets(framed, name=piece.path), len(framed))
-    return np.diff(ends).astype(np.int64)
+    return np.diff(record_offsets(framed, name=piece.path))
 
 
 def assemble(shard: Shard, folder: str, *, profile: str | None) -> AssembledShard:
@@ -70,6 +70,10 @@ def assemble(shard: Shard, folder: str, *, profile: str | None) -> AssembledShar
         ReadFailed: a piece is missing or shorter than it was.
         WriteFailed: the shard cannot be written.
     """
+    return retrying(lambda: _assembled(shard, folder, profile))
+
+
+def _assembled(shard: Shard, folder: str, profile: str | None) -> AssembledShard:
     path = storage.join(folder, f"shard-{shard.number:05d}.{uuid.uuid4().hex[:8]}")
     tables: list[Ints] = []
     if profile == "zlib6":
@@ -115,7 +119,9 @@ def _whole(span: Span) -> Part:
 def _stored(path: str, start: int, length: int) -> bytes:
     data = read_bytes(path, start, length)
     if len(data) != length:
-        raise ReadFailed(f"{path}: ends at byte {start + len(data)}, {length} bytes are wanted from byte {start}")
+        raise ReadFailed(
+            f"{path}: ends at byte {start + len(data)}, {length} bytes are wanted from byte {start}"
+        )
     return data
 
 

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 import numpy as np
 from odc.geo.geobox import GeoBox
+from pyproj import CRS
 
 from patchbeam import __version__
 from patchbeam.blocks import BlockGrid, layout_blocks
 from patchbeam.clip import ClipRegion
 from patchbeam.encode_example import example_layout
 from patchbeam.encode_sequence import list_steps, sequence_layout
-from patchbeam.errors import JobError
 from patchbeam.features import ImageFeature, Numbers, RecordBand, image_features, record_bands
 from patchbeam.grid import affine6, offsets_on
 from patchbeam.mixer import crs_text
@@ -31,6 +31,7 @@ from patchbeam.patches import Edge, PatchGrid
 from patchbeam.rasters.bands import Band
 from patchbeam.rasters.source import Source
 from patchbeam.shards import ShardBounds, shard_bounds
+from patchbeam.together import refuse_contradictions
 
 Gzip = Literal["indexed", "zlib6"]
 Naming = Literal["drive", "gcs"]
@@ -78,19 +79,13 @@ class ExportPlan:
 
     def __post_init__(self) -> None:
         # everything that can be refused is refused here, before work starts
-        limit, (least, _) = self.options.max_file_size_bytes, self.record_size
-        if least > limit:
-            raise JobError(
-                f"formatOptions.maxFileSize: {limit} bytes is less than one record of {self.record_kind} takes "
-                f"({least} bytes); give at least {least}, smaller patches or fewer bands"
-            )
-        if self.options.default_value != self.options.default_value:
-            integer = [band.name for band in self.bands if not band.type.startswith("float")]
-            if integer:
-                raise JobError(
-                    f"formatOptions.defaultValue: NaN is not a number that the integer bands {', '.join(integer)} "
-                    "can hold; give a number, or type: float32 to these bands"
-                )
+        refuse_contradictions(self)
+
+    @property
+    def crs(self) -> CRS:
+        """The grid's CRS."""
+        assert self.grid.crs is not None  # sources without one are refused
+        return self.grid.crs.proj
 
     @cached_property
     def patches(self) -> PatchGrid:
@@ -186,7 +181,8 @@ class ExportPlan:
     def aligned(self) -> tuple[bool, ...]:
         """For each source, whether all its files lie on the export grid, so that nothing is resampled."""
         return tuple(
-            all(offsets_on(self.grid, file.grid) is not None for file in source.files) for source in self.sources
+            all(offsets_on(self.grid, file.grid) is not None for file in source.files)
+            for source in self.sources
         )
 
     @cached_property
@@ -246,13 +242,20 @@ class ExportPlan:
         return {
             "output": self.output,
             "grid": {
-                "crs": crs_text(self.grid.crs.proj),
+                "crs": crs_text(self.crs),
                 "transform": list(affine6(self.grid)),
                 "width": patches.width,
                 "height": patches.height,
             },
             "bands": [
-                {"name": band.name, "source": band.source, "type": band.type, "resampling": band.resampling}
+                {
+                    "name": band.name,
+                    "source": band.source,
+                    "band": band.index if band.indexes is None else list(band.indexes),
+                    "type": band.type,
+                    "resampling": band.resampling,
+                    "array": band.is_array,
+                }
                 for band in self.bands
             ],
             "maskBand": self.mask_band,
@@ -261,6 +264,11 @@ class ExportPlan:
                 {
                     "name": source.name,
                     "aligned": aligned,
+                    "compose": source.compose,
+                    "nodata": source.nodata if source.nodata is None else str(source.nodata),
+                    "unscale": source.unscale,
+                    "times": source.times,
+                    "maskedObservations": "fill" if source.name in self.fill else "drop",
                     "files": [
                         {"path": file.path, "sizeBytes": file.size_bytes, "modified": file.modified}
                         for file in source.files

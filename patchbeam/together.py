@@ -1,0 +1,68 @@
+"""What cannot go together in an image export, each with the reason; looked at before any work starts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from patchbeam.errors import JobError
+from patchbeam.pixels import default_for
+
+if TYPE_CHECKING:
+    from patchbeam.plan import ExportPlan
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_INT64_MAX = 2**63 - 1
+
+
+def refuse_contradictions(plan: ExportPlan) -> None:
+    """Refuses options that contradict each other or the bands.
+
+    Raises:
+        JobError: names the keys, their values and what to do.
+    """
+    limit, (least, _) = plan.options.max_file_size_bytes, plan.record_size
+    if least > limit:
+        raise JobError(
+            f"formatOptions.maxFileSize: {limit} bytes is less than one record of {plan.record_kind} "
+            f"takes ({least} bytes); give at least {least}, smaller patches or fewer bands"
+        )
+    if plan.gzip == "zlib6" and not plan.options.compressed:
+        raise JobError(
+            "gzip: zlib6 says how shards are compressed, and formatOptions.compressed: false says that they "
+            "are not; leave one of them out"
+        )
+    arrays = {band.source for band in plan.bands if band.is_array}
+    for name in sorted(plan.fill - arrays):
+        raise JobError(
+            f"sources.{name}.maskedObservations: fill is for array bands, and no band of this source is one; "
+            "leave it out, or make it a series: true or a band of several numbers"
+        )
+    _check_default(plan)
+
+
+def _check_default(plan: ExportPlan) -> None:
+    """Refuses a ``defaultValue`` that a record could not hold."""
+    key, value = "formatOptions.defaultValue", plan.options.default_value
+    if math.isnan(value):
+        integer = [band.name for band in plan.bands if not band.type.startswith("float")]
+        if integer:
+            raise JobError(
+                f"{key}: NaN is not a number that the integer bands {', '.join(integer)} can hold; give a "
+                "number, or type: float32 to these bands"
+            )
+    floats = [band.name for band in plan.bands if band.type.startswith("float")]
+    if floats and abs(value) > _FLOAT32_MAX:
+        raise JobError(
+            f"{key}: {value} is beyond float32, which holds the bands {', '.join(floats)} in the records; "
+            f"give a number up to {_FLOAT32_MAX:g}"
+        )
+    for band in plan.bands:
+        wire = next(f for f in plan.features if plan.bands.index(band) in f.bands)
+        if wire.kind == "int64" and default_for(np.dtype(band.type), value) > _INT64_MAX:
+            raise JobError(
+                f"{key}: {value} becomes {default_for(np.dtype(band.type), value)} in the {band.type} band "
+                f"{band.name}, and the int64 list that holds it ends at 2**63 - 1; give a smaller number"
+            )
