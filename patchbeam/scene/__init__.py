@@ -43,7 +43,7 @@ def write_scene(
     """Writes a sample scene as GeoTIFF.
 
     The same width, height and seed give the same pixels, whatever the blocks, threads and processor;
-    memory does not grow with the scene. Files appear under their names only when all are complete.
+    memory does not grow with the scene, or with its width alone if striped. Files appear under their names only when all are complete.
 
     Args:
         path: ``OUT.tif``, the one date; with several dates each is ``OUT-YYYYMMDD.tif``. Missing

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from patchbeam.scene import spectra
 from patchbeam.scene.landscape import Ground, Landscape
 from patchbeam.scene.noise import LATTICE, Floats, Texture, salt_of
-from patchbeam.scene.sky import Sky, outside_swath
+from patchbeam.scene.sky import Sky, outside_swath, wisps_of
 
 Pixels = NDArray[Any]
 REFLECTANCE_SCALE = 10_000
@@ -65,7 +65,8 @@ class Renderer:
         self._dtype = np.dtype(dtype)
         self._nodata_fraction = nodata_fraction
         self._land = Landscape(seed, width, height, largest=largest)
-        self._skies = [Sky(seed, i, width, height, cloud_fraction, largest=largest) for i in range(len(days))]
+        wisps = wisps_of(seed, largest)
+        self._skies = [Sky(seed, i, width, height, cloud_fraction, wisps=wisps) for i in range(len(days))]
         self._reflectance = [spectra.reflectances(bands, day) for day in days]
         self._vigour = spectra.vigour_response(bands)
         self._cloud = spectra.cloud_tops(bands)

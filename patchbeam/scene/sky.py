@@ -13,6 +13,13 @@ _SHADOW_DOWN, _SHADOW_ALONG = 5, 7
 _DARKEST = 0.55
 _SOFT = 0.45  # density from the rim of a cloud to where nothing shines through
 
+_PERIOD = 499
+
+
+def wisps_of(seed: int, largest: tuple[int, int]) -> Texture:
+    """Fine structure of clouds, for windows of at most ``largest`` rows and columns."""
+    return Texture(salt_of(seed, 100), period=_PERIOD, smooth=12, strength=0.04, largest=largest)
+
 
 class Sky:
     """The clouds of one date, fitted so that about the share asked for is covered.
@@ -22,14 +29,15 @@ class Sky:
         date: number of the date; each has its own clouds.
         width, height: size of the scene in pixels.
         share: share of the scene under clouds, 0 to below 1.
-        largest: rows and columns of the largest window that will be asked for.
+        wisps: fine structure, from :func:`wisps_of`; all dates use the same.
     """
 
     def __init__(
-        self, seed: int, date: int, width: int, height: int, share: float, *, largest: tuple[int, int]
+        self, seed: int, date: int, width: int, height: int, share: float, *, wisps: Texture
     ) -> None:
         self._field = Field(salt=salt_of(seed, 100, date), largest=512, smallest=16, roughness=0.6)
-        self._wisps = Texture(salt_of(seed, 101, date), period=499, smooth=12, strength=0.04, largest=largest)
+        self._wisps = wisps
+        self._moved = salt_of(seed, 101, date) % _PERIOD, salt_of(seed, 102, date) % _PERIOD
         self._floor: np.float32 | None = None
         if share > 0:
             self._floor = quantile(self._field.at(*sample_points(width, height)), 1 - share)
@@ -58,7 +66,7 @@ class Sky:
         if survey is None:
             return None, None
         some = slice(first // LATTICE, first // LATTICE + len(nodes(first, place[2])))
-        wisps = self._wisps.window(*place)
+        wisps = self._wisps.window(place[0] + self._moved[0], place[1] + self._moved[1], *place[2:])
         cover, shade = (self._thickness(density[some], wisps) for density in survey)
         if shade is not None:
             shade *= np.float32(_DARKEST)

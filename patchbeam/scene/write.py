@@ -23,6 +23,7 @@ from patchbeam.scene.render import REFLECTANCE_SCALE, Renderer, Window
 _CACHE_BYTES = 16 << 20
 _WINDOW_PIXELS = 1 << 18  # what a window is drawn in: small enough for its arrays to stay in the cache
 _STRIP_ROWS = 16
+_STRIPS_WINDOW = (64, 2048)  # rows and columns; strips are whole when the last of their windows is written
 
 Place = tuple[int, int, int, int]  # row, col, rows, cols
 
@@ -88,11 +89,11 @@ def _fill(parts: list[Path], options: SceneOptions) -> None:
 
 
 def _cache_bytes(options: SceneOptions) -> int:
-    """Room for two rows of strips, which windows are only parts of: none must be written twice."""
+    """Room for two rows of windows of strips, which windows are only parts of: none must be written twice."""
     if options.layout == "tiled":
         return _CACHE_BYTES
     pixel = np.dtype(options.dtype).itemsize * options.bands * options.dates + 1
-    return max(_CACHE_BYTES, 2 * _STRIP_ROWS * options.width * pixel)
+    return max(_CACHE_BYTES, 2 * _STRIPS_WINDOW[0] * options.width * pixel)
 
 
 def _usable_cores() -> int:
@@ -124,7 +125,7 @@ def _window_size(options: SceneOptions) -> tuple[int, int]:
     """Rows and columns of a window: whole blocks, so that each block is complete when it is written."""
     if options.layout == "striped":
         # A strip spans the scene. Where that is wide, GDAL's cache joins the parts of each strip.
-        return _STRIP_ROWS, min(options.width, _WINDOW_PIXELS // _STRIP_ROWS)
+        return _STRIPS_WINDOW[0], min(options.width, _STRIPS_WINDOW[1])
     block = options.block_size
     return block, max(1, _WINDOW_PIXELS // block // block) * block
 
