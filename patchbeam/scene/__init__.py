@@ -42,8 +42,9 @@ def write_scene(
 ) -> list[Path]:
     """Writes a sample scene as GeoTIFF.
 
-    The same width, height and seed give the same pixels, whatever the blocks, threads and processor;
-    memory does not grow with the scene, or with its width alone if striped. Files appear under their names only when all are complete.
+    The same width, height and seed give the same pixels, whatever the blocks, threads and processor.
+    Memory does not grow with the scene; striped, with its width alone. Files appear under their names
+    only when all are complete.
 
     Args:
         path: ``OUT.tif``, the one date; with several dates each is ``OUT-YYYYMMDD.tif``. Missing
