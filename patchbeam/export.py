@@ -17,6 +17,7 @@ from patchbeam.pixels import stored_block
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.rasters.reader import ImageReader
+from patchbeam.retry import retrying
 from patchbeam.shards import RecordTooLarge, Shard, pack
 
 
@@ -48,7 +49,8 @@ class BlockReader:
         window = plan.blocks.window(block)
         return stored_block(
             block,
-            self._reader.read(window),
+            # what broke may be a connection that an open dataset holds on to
+            retrying(lambda: self._reader.read(window), between=self._reader.close),
             plan.record_bands,
             default=plan.options.default_value,
             compact=plan.compact,
@@ -92,7 +94,7 @@ def plan_shards(plan: ExportPlan, ordered: Sequence[Piece]) -> Iterator[Shard]:
     """
 
     def sizes(piece: Piece, member: int, offset: int, stored: int) -> Ints:
-        return member_records(piece, member, offset, stored, gzip=plan.piece_gzip)
+        return retrying(lambda: member_records(piece, member, offset, stored, gzip=plan.piece_gzip))
 
     try:
         yield from pack(ordered, plan.options.max_file_size_bytes, sizes)
@@ -101,8 +103,8 @@ def plan_shards(plan: ExportPlan, ordered: Sequence[Piece]) -> Iterator[Shard]:
         run = next(p for p in ordered if p.order == (error.piece.order[0], 0))
         patch = _patch_of(run, error.record // plan.records_per_patch)
         raise EncodeError(
-            f"patch {patch}: its record takes {error.size} bytes, more than formatOptions.maxFileSize ({limit}); "
-            f"raise it to at least {error.size} or make patches smaller"
+            f"patch {patch}: its record takes {error.size} bytes, more than formatOptions.maxFileSize "
+            f"({limit}); raise it to at least {error.size} or make patches smaller"
         ) from None
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from patchbeam import storage
-from patchbeam.elements import Ints, Piece, RecordRun
+from patchbeam.elements import Bytes, Ints, Piece, RecordRun
 from patchbeam.pool import Pool
 from patchbeam.records.gzip import compress_members, group_records
+from patchbeam.retry import retrying
 from patchbeam.shards import cut_at_shards
 
 
@@ -62,18 +64,18 @@ class PieceWriter:
             )
             first += count
 
-    def _store(self, patch: int, part: int, data: np.ndarray, sizes: Ints) -> tuple[str, Ints]:  # type: ignore[type-arg]
+    def _store(self, patch: int, part: int, data: Bytes, sizes: Ints) -> tuple[str, Ints]:
         if not len(sizes):
             return "", np.empty((0, 3), np.int64)
         groups = group_records(sizes)
         ends = np.concatenate([[0], np.cumsum(sizes)])[np.concatenate([[0], np.cumsum(groups)])]
         raw = np.diff(ends)
         if self._gzip:
-            members = compress_members(data, sizes, pool=self._pool)
+            members: list[Any] = compress_members(data, sizes, pool=self._pool)
             stored = np.array([len(member) for member in members], np.int64)
         else:
             members = [data]
             stored = raw
         path = storage.join(self._folder, f"{patch:012d}-{part:05d}.{uuid.uuid4().hex[:8]}")
-        storage.write_parts(path, members)
+        retrying(lambda: storage.write_parts(path, members))
         return path, np.stack([np.array(groups, np.int64), raw, stored], axis=1)

@@ -7,7 +7,9 @@ there only when all of the rest is.
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,12 +17,15 @@ from patchbeam import storage
 from patchbeam.assemble import AssembledShard
 from patchbeam.checks import outputs_there
 from patchbeam.describe import build_manifest
-from patchbeam.errors import CountMismatch, OutputExists
+from patchbeam.errors import CountMismatch, OutputExists, WriteFailed
 from patchbeam.export import temporary_folder
 from patchbeam.mixer import Mixer
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import index_name, manifest_name, mixer_name, shard_name
+from patchbeam.retry import retrying
 from patchbeam.summary import Summary
+
+_LOG = logging.getLogger(__name__)
 
 
 def publish(
@@ -41,11 +46,15 @@ def publish(
     """
     shards = sorted(shards, key=lambda shard: shard.number)
     if len(summaries) != 1:
-        raise CountMismatch(f"{len(summaries)} summaries came out of the pipeline instead of one; run the job again")
+        raise CountMismatch(
+            f"{len(summaries)} summaries came out of the pipeline instead of one; run the job again"
+        )
     summary = summaries[0]
     _compare(plan, summary, shards)
     names = [
-        shard_name(plan.output, shard.number, len(shards), naming=plan.naming, compressed=plan.options.compressed)
+        shard_name(
+            plan.output, shard.number, len(shards), naming=plan.naming, compressed=plan.options.compressed
+        )
         for shard in shards
     ]
     final_manifest = manifest_name(plan.output)
@@ -57,29 +66,45 @@ def publish(
             f"output: another run has published {there[0]} and {len(there) - 1} more files here meanwhile; "
             "nothing of this run has been published; give another output, or --overwrite"
         )
-    storage.delete(final_manifest)
+    _delete(final_manifest)
     for name, shard in zip(names, shards, strict=True):
-        if storage.exists(shard.path):
-            storage.rename(shard.path, name)
-        elif storage.stat(name).size_bytes != shard.stored_bytes:
-            raise CountMismatch(f"{shard.path}: this shard has gone before it was published; run the job again")
+        retrying(partial(_move, shard, name))
     keep = {*names, *_sidecars(plan, len(shards))}
     for path in there:
         if path not in keep:
-            storage.delete(path)
+            _delete(path)
     if plan.piece_gzip:
-        storage.write_atomic(index_name(plan.output), _index(shards))
+        _write(index_name(plan.output), _index(shards))
     else:
-        storage.delete(index_name(plan.output))
+        _delete(index_name(plan.output))
     mixer = mixer_name(plan.output, len(shards), naming=plan.naming)
     if plan.may_drop:
-        storage.delete(mixer)
+        _delete(mixer)
     else:
-        storage.write_atomic(mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
+        _write(mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
     manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names])
-    storage.write_atomic(final_manifest, manifest.to_text().encode())
-    storage.delete_tree(temporary_folder(plan))
+    _write(final_manifest, manifest.to_text().encode())
+    folder = temporary_folder(plan)
+    try:
+        retrying(lambda: storage.delete_tree(folder))
+    except WriteFailed as error:
+        _LOG.warning("the export is complete, but its temporary files are still at %s: %s", folder, error)
     return final_manifest
+
+
+def _move(shard: AssembledShard, name: str) -> None:
+    if storage.exists(shard.path):
+        storage.rename(shard.path, name)
+    elif not storage.exists(name) or storage.stat(name).size_bytes != shard.stored_bytes:
+        raise CountMismatch(f"{shard.path}: this shard has gone before it was published; run the job again")
+
+
+def _write(path: str, data: bytes) -> None:
+    retrying(lambda: storage.write_atomic(path, data))
+
+
+def _delete(path: str) -> None:
+    retrying(lambda: storage.delete(path))
 
 
 def _sidecars(plan: ExportPlan, shards: int) -> set[str]:
@@ -99,7 +124,12 @@ def _compare(plan: ExportPlan, summary: Summary, shards: Sequence[AssembledShard
         ("shard numbers", len({shard.number for shard in shards}), len(shards), len(shards)),
         ("patches", summary.patches, plan.patches.count, plan.patches.count),
         ("records", records, summary.records, summary.records),
-        ("records", records, summary.kept_patches * plan.records_per_patch, summary.kept_patches * plan.records_per_patch),
+        (
+            "records",
+            records,
+            summary.kept_patches * plan.records_per_patch,
+            summary.kept_patches * plan.records_per_patch,
+        ),
         ("uncompressed bytes", size, summary.size_bytes, summary.size_bytes),
         ("records", records, *bounds.records),
         ("shards", len(shards), *bounds.shards),
@@ -109,8 +139,8 @@ def _compare(plan: ExportPlan, summary: Summary, shards: Sequence[AssembledShard
         if not least <= found <= most:
             expected = f"{least}" if least == most else f"between {least} and {most}"
             raise CountMismatch(
-                f"{found} {what} were written and {expected} are due: the runner lost or repeated work; nothing has "
-                "been published. Run the job again, on another runner if it happens again"
+                f"{found} {what} were written and {expected} are due: the runner lost or repeated work; "
+                "nothing has been published. Run the job again, on another runner if it happens again"
             )
 
 

@@ -61,7 +61,7 @@ class Backoff:
     """
 
     tries: int = 4
-    first_wait_s: float = 0.25
+    first_wait_s: float = 0.1
     growth: float = 4.0
     longest_wait_s: float = 30.0
 

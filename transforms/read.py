@@ -9,6 +9,7 @@ import apache_beam as beam
 from patchbeam.elements import PixelBlock
 from patchbeam.export import BlockReader
 from patchbeam.plan import ExportPlan
+from patchbeam.retry import take_count
 from transforms import coders as coders
 
 
@@ -20,11 +21,13 @@ class _ReadBlock(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._reader = BlockReader(self._plan, threads=self._threads)
         self._blocks = beam.metrics.Metrics.counter("patchbeam", "blocks_read")
+        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
         self._bytes = beam.metrics.Metrics.counter("patchbeam", "bytes_read")
 
     def process(self, block: int) -> Iterator[PixelBlock]:
         pixels = self._reader.read(block)
         self._blocks.inc()
+        self._retries.inc(take_count())
         self._bytes.inc(sum(band.values.nbytes for band in pixels.bands))
         yield pixels
 
@@ -48,4 +51,6 @@ class ReadWindows(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, blocks: beam.PCollection[int]) -> beam.PCollection[PixelBlock]:
         """One element a block."""
-        return blocks | "Read" >> beam.ParDo(_ReadBlock(self._plan, self._threads)).with_output_types(PixelBlock)
+        return blocks | "Read" >> beam.ParDo(_ReadBlock(self._plan, self._threads)).with_output_types(
+            PixelBlock
+        )

@@ -17,6 +17,7 @@ from patchbeam.export import piece_writer, plan_shards, temporary_folder
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.publish import publish
+from patchbeam.retry import take_count
 from patchbeam.shards import Shard
 from patchbeam.summary import Summary, in_order, summarize
 from transforms import coders as coders
@@ -31,10 +32,12 @@ class _WritePieces(beam.DoFn):  # type: ignore[misc]
         self._pool = Pool(self._threads)
         self._writer = piece_writer(self._plan, self._pool)
         self._stored = beam.metrics.Metrics.counter("patchbeam", "bytes_stored")
+        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
 
     def process(self, run: RecordRun) -> Iterator[Piece]:
         for piece in self._writer.write(run):
             self._stored.inc(int(piece.members[:, 2].sum()))
+            self._retries.inc(take_count())
             yield piece
 
     def teardown(self) -> None:
@@ -49,9 +52,7 @@ class _PlanShards(beam.DoFn):  # type: ignore[misc]
         self._plan = plan
         self._group = group
 
-    def process(
-        self, gathered: tuple[None, Iterable[Piece | None]]
-    ) -> Iterator[tuple[Shard | Summary, ...]]:
+    def process(self, gathered: tuple[None, Iterable[Piece | None]]) -> Iterator[tuple[Shard | Summary, ...]]:
         pieces = [piece for piece in gathered[1] if piece is not None]
         ordered = in_order(pieces, self._plan.patches.count)
         group: list[Shard | Summary] = []
@@ -72,12 +73,14 @@ class _AssembleShards(beam.DoFn):  # type: ignore[misc]
 
     def setup(self) -> None:
         self._pool = Pool(self._threads)
+        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
 
     def process(self, group: tuple[Shard | Summary, ...]) -> Iterator[AssembledShard | Summary]:
         folder = temporary_folder(self._plan)
         profile = self._plan.gzip if self._plan.options.compressed else None
         shards = [task for task in group if isinstance(task, Shard)]
         yield from self._pool.map(lambda shard: assemble(shard, folder, profile=profile), shards)
+        self._retries.inc(take_count())
         yield from (task for task in group if isinstance(task, Summary))
 
     def teardown(self) -> None:
@@ -90,9 +93,7 @@ class _Publish(beam.DoFn):  # type: ignore[misc]
         self._plan = plan
         self._overwrite = overwrite
 
-    def process(
-        self, gathered: tuple[None, Iterable[AssembledShard | Summary | None]]
-    ) -> Iterator[str]:
+    def process(self, gathered: tuple[None, Iterable[AssembledShard | Summary | None]]) -> Iterator[str]:
         values = [value for value in gathered[1] if value is not None]
         shards = [value for value in values if isinstance(value, AssembledShard)]
         summaries = [value for value in values if isinstance(value, Summary)]

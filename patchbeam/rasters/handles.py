@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -47,7 +49,10 @@ class Handles:
         try:
             dataset = rasterio.open(path, **options)
         except (RasterioError, ValueError) as e:
-            raise ReadFailed(f"{path} cannot be opened any more: {e}; has it been moved or changed?") from e
+            failure = ReadFailed(f"{path} cannot be opened any more: {e}; has it been moved or changed?")
+            there = "://" in path or path.startswith("/vsi") or os.path.exists(path)
+            failure.errno = errno.EIO if there else errno.ENOENT
+            raise failure from e
         mine[key] = dataset
         while len(mine) > self.max_open:
             mine.popitem(last=False)[1].close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,10 +95,13 @@ def read_piece(
         return values, file_valid(dataset, header, indexes, window, values, nodata)
     except RasterioError as e:
         cause = f"{e} ({e.__cause__})" if e.__cause__ else str(e)
-        raise ReadFailed(
+        failure = ReadFailed(
             f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top}"
             f" to {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"
-        ) from e
+        )
+        # GDAL gives no number. A failed read may pass; bytes that cannot be decoded stay as they are.
+        failure.errno = None if "Decode" in cause else errno.EIO
+        raise failure from e
 
 
 def unscaled(values: Array, header: RasterFile, indexes: Sequence[int], dtype: np.dtype[Any]) -> Array:

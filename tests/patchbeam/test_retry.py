@@ -44,7 +44,7 @@ def write_failed(number: int | None) -> WriteFailed:
 
 def test_a_failure_that_passes_is_tried_again_and_counted(waits: list[float]) -> None:
     assert retrying(failing(2, write_failed(errno.EIO))) == 3
-    assert waits == [0.25, 1.0]
+    assert waits == [0.1, 0.4]
     assert take_count() == 2
     assert take_count() == 0
 
