@@ -96,10 +96,10 @@ def stored_block(
     for pixels, band, dense in zip(read, bands[: len(read)], compact, strict=True):
         valid = pixels.valid
         if inside is not None:
-            valid = np.broadcast_to(inside, pixels.values.shape) if valid is None else valid & inside
+            valid = np.broadcast_to(inside, pixels.values.shape) if valid is None else _both(valid, inside)
         if band.array:
             # an array is masked when it is empty: no observation is valid
-            valid = np.broadcast_to(inside, pixels.values.shape) if valid is None else _both(valid, inside)
+            present = None if valid is None else valid.any(axis=0)
             masked = BandPixels(values=pixels.values, valid=valid)
             stored.append(fit_depth(masked, band.depth, default, compact=dense))
         else:
