@@ -76,9 +76,7 @@ class BlockGrid:
         column, row, columns, rows = self.extent(block)
         width, height = self.patches.patch_width_height
         x, y = self.patches.margin_width_height
-        return Window(
-            column * width - x, row * height - y, columns * width + 2 * x, rows * height + 2 * y
-        )
+        return Window(column * width - x, row * height - y, columns * width + 2 * x, rows * height + 2 * y)
 
     def runs(self, block: int) -> Iterator[Run]:
         """Yields the runs of a block, row by row."""

@@ -26,7 +26,9 @@ def check_destination(plan: ExportPlan, *, overwrite: bool) -> None:
     """
     folder, name = storage.split(plan.output)
     if not name:
-        raise OutputUnusable(f"output: {plan.output} ends in a folder; add the beginning of the file names, {plan.output}scene")
+        raise OutputUnusable(
+            f"output: {plan.output} ends in a folder; add the beginning of the file names, {plan.output}scene"
+        )
     storage.check_writable(plan.output)
     there = outputs_there(plan.output)
     if there and not overwrite:

@@ -64,7 +64,9 @@ def kept_patches(blocks: BlockGrid, block: PixelBlock, run: Run, threshold: floa
         return indices
     width, height = blocks.patches.patch_width_height
     valid = [_valid_pixels(blocks, block, int(index)) for index in indices]
-    share: np.ndarray[tuple[int], np.dtype[np.float64]] = (width * height - np.array(valid)) / (width * height)
+    share: np.ndarray[tuple[int], np.dtype[np.float64]] = (width * height - np.array(valid)) / (
+        width * height
+    )
     return indices[share <= threshold]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,11 @@ from patchbeam.pool import Pool
 from patchbeam.rounding import rounded_by_float32
 from patchbeam.statistics import Moments, merge_all
 
-WIRE_TYPES = {"float": np.dtype("<f4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
+WIRE_TYPES: dict[str, np.dtype[Any]] = {
+    "float": np.dtype("<f4"),
+    "int64": np.dtype("<i8"),
+    "bytes": np.dtype("u1"),
+}
 """What each kind of feature holds, as NumPy has it."""
 
 
@@ -131,7 +135,7 @@ class BlockEncoder(ABC):
         count = rounded_by_float32(source, stored, patch.bands[band].valid)
         if count and self._strict:
             raise EncodeError(
-                f"band {name}, patch {patch.index}: {count} numbers cannot be held by float32 exactly and strict "
-                "is true; use numbers: native, give the band a smaller type, or set strict: false to round them"
+                f"band {name}, patch {patch.index}: {count} numbers cannot be held by float32 exactly and "
+                "strict is true; use numbers: native, give the band a smaller type, or set strict: false"
             )
         return count

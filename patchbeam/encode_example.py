@@ -77,7 +77,12 @@ class ExampleEncoder(BlockEncoder):
         if len(feature.bands) == 1:
             # one band fills the whole feature, whether or not that has an axis for channels
             b = feature.bands[0]
-            yield b, target.reshape(-1, *target.shape[-2:]) if self.bands[b].array else target.reshape(target.shape[-2:])
+            yield (
+                b,
+                target.reshape(-1, *target.shape[-2:])
+                if self.bands[b].array
+                else target.reshape(target.shape[-2:]),
+            )
             return
         channel = 0
         for b in feature.bands:

@@ -10,7 +10,7 @@ import numpy as np
 from patchbeam.cut import Patch, cut_patch, moments
 from patchbeam.elements import Array, Ints, PixelBlock
 from patchbeam.encode import WIRE_TYPES, BlockEncoder, Encoded, Measured
-from patchbeam.features import ImageFeature, RecordBand
+from patchbeam.features import ImageFeature, Kind, RecordBand
 from patchbeam.pixels import default_for
 from patchbeam.records.example import Feature
 from patchbeam.records.sequence import SequenceLayout, SequenceRecords, Steps
@@ -31,7 +31,9 @@ class SequenceEncoder(BlockEncoder):
     def __init__(self, *args: Any, compact: Sequence[bool], **options: Any) -> None:
         super().__init__(*args, **options)
         self._compact = (*compact, *([False] * (len(self.bands) - len(compact))))
-        self._collapse = len(self.features) == 1 and not self.features[0].context and len(self.features[0].shape) == 2
+        self._collapse = (
+            len(self.features) == 1 and not self.features[0].context and len(self.features[0].shape) == 2
+        )
         self._layout = sequence_layout(self.features)
 
     def encode(self, block: PixelBlock, kept: Ints) -> Encoded:
@@ -44,7 +46,9 @@ class SequenceEncoder(BlockEncoder):
                 if self._collapse:
                     records = self._layout.encode([], [self._collapsed(patch, rounded)])
                 else:
-                    context = [self._numbers(patch, f, rounded).reshape(-1) for f in self.features if f.context]
+                    context = [
+                        self._numbers(patch, f, rounded).reshape(-1) for f in self.features if f.context
+                    ]
                     lists = [self._steps(patch, f, rounded) for f in self.features if not f.context]
                     records = self._layout.encode(context, lists)
             return records, Measured(moments(patch), tuple(rounded))
@@ -64,7 +68,7 @@ class SequenceEncoder(BlockEncoder):
         b = feature.bands[0]
         return self._cast(patch, b, feature.kind, rounded)
 
-    def _cast(self, patch: Patch, b: int, kind: str, rounded: list[int]) -> Array:
+    def _cast(self, patch: Patch, b: int, kind: Kind, rounded: list[int]) -> Array:
         values = patch.bands[b].values
         if kind == "int64":
             self.check_int64(patch, b)
@@ -82,7 +86,8 @@ class SequenceEncoder(BlockEncoder):
         valid = patch.bands[b].valid
         if self.bands[b].depth is not None or valid is None or not self._compact[b]:
             return None
-        return valid.sum(axis=0, dtype=np.int64).reshape(-1)
+        lengths: Ints = valid.sum(axis=0, dtype=np.int64).reshape(-1)
+        return lengths
 
     def _collapsed(self, patch: Patch, rounded: list[int]) -> Steps:
         """Returns steps that hold a number of every band: scalars repeated, short arrays padded."""
@@ -123,7 +128,10 @@ def sequence_layout(features: Sequence[ImageFeature]) -> SequenceLayout:
 
 
 def list_steps(
-    features: Sequence[ImageFeature], bands: Sequence[RecordBand], observations: Sequence[int], compact: Sequence[bool]
+    features: Sequence[ImageFeature],
+    bands: Sequence[RecordBand],
+    observations: Sequence[int],
+    compact: Sequence[bool],
 ) -> list[tuple[int, int]]:
     """Returns the fewest and the most steps of each feature list, for bounds on record sizes.
 

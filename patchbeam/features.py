@@ -90,9 +90,13 @@ def record_bands(
     key = "formatOptions.tensorDepths"
     for name in depths:
         if name not in names:
-            raise JobError(f"{key}.{name}: no band has this name; bands are {', '.join(names)}{nearest(name, names)}")
+            raise JobError(
+                f"{key}.{name}: no band has this name; bands are {', '.join(names)}{nearest(name, names)}"
+            )
         if name not in arrays:
-            raise JobError(f"{key}.{name}: this band has one number a pixel, so it takes no depth; remove the entry")
+            raise JobError(
+                f"{key}.{name}: this band has one number a pixel, so it takes no depth; remove the entry"
+            )
     missing = [name for name in arrays if name not in depths]
     if missing and (options.tensor_depths is not None or not options.sequence_data):
         raise JobError(
@@ -132,7 +136,9 @@ def image_features(
         shape: tuple[int, ...]
         if options.sequence_data:
             depths = [band.depth for band in bands if band.array]
-            steps = -1 if any(d is None for d in depths) else max((d for d in depths if d is not None), default=1)
+            steps = (
+                -1 if any(d is None for d in depths) else max((d for d in depths if d is not None), default=1)
+            )
             shape = (steps, len(bands))
         else:
             shape = (sum(band.depth or 0 for band in bands), height, width)

@@ -97,8 +97,9 @@ class FormatOptions:
         )
         if options.sequence_data and any(k // 2 for k in options.kernel_width_height):
             raise JobError(
-                f"{read.path('kernelSize')}: {list(options.kernel_width_height)} cannot go with sequenceData: "
-                "a record holds one pixel and has no neighbourhood; leave kernelSize out or set sequenceData: false"
+                f"{read.path('kernelSize')}: {list(options.kernel_width_height)} cannot go with "
+                "sequenceData, whose records hold one pixel and no neighbourhood; leave kernelSize out or "
+                "set sequenceData: false"
             )
         return options
 
@@ -109,7 +110,9 @@ class FormatOptions:
             "kernelSize": list(self.kernel_width_height),
             "compressed": self.compressed,
             "maxFileSize": self.max_file_size_bytes,
-            "defaultValue": self.default_value if math.isfinite(self.default_value) else str(self.default_value),
+            "defaultValue": self.default_value
+            if math.isfinite(self.default_value)
+            else str(self.default_value),
             "tensorDepths": None if self.tensor_depths is None else dict(self.tensor_depths),
             "sequenceData": self.sequence_data,
             "collapseBands": self.collapse_bands,

@@ -99,7 +99,7 @@ def stored_block(
             valid = np.broadcast_to(inside, pixels.values.shape) if valid is None else _both(valid, inside)
         if band.array:
             # an array is masked when it is empty: no observation is valid
-            present = None if valid is None else valid.any(axis=0)
+            present = None if valid is None else np.logical_or.reduce(valid, axis=0)
             masked = BandPixels(values=pixels.values, valid=valid)
             stored.append(fit_depth(masked, band.depth, default, compact=dense))
         else:

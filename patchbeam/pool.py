@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -17,6 +18,18 @@ def core_count() -> int:
     return max(1, os.cpu_count() or 1)
 
 
+_POOLS: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def close_pools() -> None:
+    """Closes every pool of this process: work that waits is dropped, work that has begun is waited for.
+
+    For the end of a run that failed: what is left behind can be removed only when nobody writes any more.
+    """
+    for pool in list(_POOLS):
+        pool.close()
+
+
 class Pool:
     """A pool of threads that keeps order; with one thread everything runs in the caller's.
 
@@ -26,6 +39,7 @@ class Pool:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._executor: ThreadPoolExecutor | None = None
+        _POOLS.add(self)
 
     def map(self, function: Callable[..., R], *items: Iterable[Any]) -> Iterator[R]:
         """Yields ``function(item, …)`` in the order of the items; the first error is raised at its place."""

@@ -24,7 +24,7 @@ def rounded_by_float32(values: Array, stored: Array, valid: Mask | None = None) 
         # NaN stays NaN: not a loss
         changed = (stored.astype(np.float64) != values) & ~np.isnan(values)
     else:
-        if -_EXACT <= int(values.min()) and int(values.max()) <= _EXACT:
+        if int(values.min()) >= -_EXACT and int(values.max()) <= _EXACT:
             return 0
         negative = values < 0
         magnitude = values.astype(np.uint64)

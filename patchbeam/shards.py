@@ -169,7 +169,9 @@ def pack(
                     part = fitting < len(sizes)
                     rows = np.array([[fitting, take, 0 if part else piece.members[at, 2]]], np.int64)
                     start, stored = int(offsets[at]), int(piece.members[at, 2])
-                    shard.add(Span(piece.path, start, stored, skip if part else 0, take if part else -1, rows))
+                    shard.add(
+                        Span(piece.path, start, stored, skip if part else 0, take if part else -1, rows)
+                    )
                     done += fitting
                     if done == len(sizes):
                         break

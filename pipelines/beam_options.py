@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Sequence
+from typing import NoReturn
 
+import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions, StandardOptions
+from apache_beam.runners import create_runner
 
 from patchbeam import errors
 from patchbeam.pool import core_count
@@ -13,6 +17,8 @@ from patchbeam.pool import core_count
 # Plain DirectRunner tries a downloaded binary first; this one is in the package and always there.
 LOCAL_RUNNER = "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner"
 _LOCAL_NAMES = {"", "DirectRunner", "FnApiRunner", "BundleBasedDirectRunner", LOCAL_RUNNER}
+# Runners that know all of their options in Python; others hand unknown ones on to a job server.
+_CLOSED_NAMES = _LOCAL_NAMES | {"DataflowRunner"}
 
 
 def beam_options(arguments: Sequence[str], workers: int | None = None) -> tuple[PipelineOptions, int]:
@@ -23,15 +29,17 @@ def beam_options(arguments: Sequence[str], workers: int | None = None) -> tuple[
         workers: threads of a local run; default all cores.
 
     Raises:
-        JobError: the option is not known to Beam, or the local mode that loses data is asked for.
+        JobError: an option or its value is not known to Beam, or the local mode that loses data is asked
+            for.
     """
+    _check_arguments(arguments)
     options = PipelineOptions(list(arguments))
     standard = options.view_as(StandardOptions)
     mode = options.get_all_options().get("direct_running_mode")
     if mode == "multi_threading":
         raise errors.JobError(
-            "--direct_running_mode=multi_threading: this mode of Beam loses elements without an error; leave the "
-            "option out (all cores are used by threads inside each element) or use multi_processing"
+            "--direct_running_mode=multi_threading: this mode of Beam loses elements without an error; leave "
+            "the option out (all cores are used by threads inside each element) or use multi_processing"
         )
     options.view_as(SetupOptions).save_main_session = False
     if (standard.runner or "") in _LOCAL_NAMES:
@@ -41,7 +49,70 @@ def beam_options(arguments: Sequence[str], workers: int | None = None) -> tuple[
     return options, workers or 1
 
 
-_ERROR = re.compile(r"patchbeam\.errors\.(\w+): (.*?)(?: \[while running '[^\n]*'\])?(?:\n\n|\Z|\nTraceback|\n\Z)", re.S)
+def new_pipeline(options: PipelineOptions) -> beam.Pipeline:
+    """Returns an empty pipeline.
+
+    Raises:
+        JobError: there is no such runner here, or it lacks an option.
+    """
+    runner = options.view_as(StandardOptions).runner
+    try:
+        return beam.Pipeline(create_runner(runner), options=options)
+    except (ValueError, ImportError, AttributeError) as error:
+        text = "; ".join(line.strip().rstrip(".:") for line in str(error).splitlines() if line.strip())
+        raise errors.JobError(
+            f"--runner={runner}: {text}; give what follows -- as the runner needs it, or leave --runner out "
+            "for a local run"
+        ) from error
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Whether the work is done by this machine's own runner, so that it ends when this process does."""
+    return str(options.view_as(StandardOptions).runner) == LOCAL_RUNNER
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would print its usage, hundreds of lines with Beam's options, and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise errors.JobError(
+            f"{message.removeprefix('argument ')}; what follows -- goes to Beam, "
+            "for instance -- --runner=DataflowRunner"
+        )
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    parser = _Parser(prog="patchbeam", add_help=False, allow_abbrev=False)
+    for kind in PipelineOptions.__subclasses__():
+        adder = getattr(kind, "_add_argparse_args", None)
+        if adder is not None:
+            adder(parser)
+    known, unknown = parser.parse_known_args(list(arguments))
+    if not unknown or (known.runner or "") not in _CLOSED_NAMES:
+        return
+    name = unknown[0].partition("=")[0]
+    options = [option for action in parser._actions for option in action.option_strings]
+    hint = errors.nearest(name, options) if name.startswith("-") else ""
+    raise errors.JobError(
+        f"{unknown[0]}: is neither an option of this command nor of Beam{hint}; "
+        "leave it out, or see --help of the command and Beam's pipeline options"
+    )
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether an error comes from Ctrl-C; Beam wraps what is raised inside a stage, this too."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+_ERROR = re.compile(
+    r"patchbeam\.errors\.(\w+): (.*?)(?: \[while running '[^\n]*'\])?(?:\n\n|\Z|\nTraceback|\n\Z)", re.S
+)
+_STEP = re.compile(r" \[while running '[^\n]*'\]\Z")
 
 
 def original_error(error: BaseException) -> BaseException:
@@ -56,4 +127,8 @@ def original_error(error: BaseException) -> BaseException:
         name, text = found[-1][1], found[-1][2]
         kind = getattr(errors, name, errors.PatchbeamError)
         return kind(text) if issubclass(kind, errors.PatchbeamError) else errors.PatchbeamError(text)
-    return seen if seen is not None else error
+    if seen is None:
+        return error
+    text = _STEP.sub("", str(seen))
+    # Beam adds the name of the step, which says nothing to the user
+    return seen if text == str(seen) else type(seen)(text)

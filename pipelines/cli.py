@@ -5,7 +5,6 @@ before work starts), 1 it failed on the way, 3 another run holds the lock, 130 i
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -14,6 +13,9 @@ import click
 
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
+from pipelines import logs
+
+_NOTHING_DONE = "nothing has been published"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +26,9 @@ class _Commands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             names = self.list_commands(ctx)
-            ctx.fail(f"{args[0]!r} is not a command{nearest(args[0], names)}; commands are {', '.join(names)}")
+            ctx.fail(
+                f"{args[0]!r} is not a command{nearest(args[0], names)}; commands are {', '.join(names)}"
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -38,7 +42,9 @@ def _job_options(command: F) -> F:
     """The argument and the options that every job command takes."""
     for decorator in (
         click.argument("job", type=click.Path()),
-        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"),
+        click.option(
+            "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"
+        ),
     ):
         command = decorator(command)
     return command
@@ -59,7 +65,7 @@ def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
 @cli.command("export-image")
 @_job_options
 @click.option("--overwrite", is_flag=True, help="replace an earlier export with the same prefix")
-@click.option("--workers", type=click.IntRange(min=1), help="threads of a local run; default: all cores")
+@click.option("--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores")
 @click.argument("beam_arguments", nargs=-1, type=click.UNPROCESSED)
 def export_image_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
@@ -127,14 +133,26 @@ def schema_command(kind: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    logs.configure()
     try:
-        cli.main(args=None if arguments is None else list(arguments), prog_name="patchbeam", standalone_mode=False)
-    except click.ClickException as error:
+        cli.main(
+            args=None if arguments is None else list(arguments), prog_name="patchbeam", standalone_mode=False
+        )
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; nothing has been published", err=True)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        advice = f"; see {context.command_path} --help" if context is not None else ""
+        click.echo(f"patchbeam: {error.format_message().rstrip('.')}{advice}", err=True)
+        return error.exit_code
+    except click.Abort as error:
+        # click turns Ctrl-C into this; what was raised says what has become of the work
+        said = error.__cause__ or error.__context__
+        click.echo(f"patchbeam: interrupted; {said or _NOTHING_DONE}", err=True)
+        return 130
+    except KeyboardInterrupt as error:
+        click.echo(f"patchbeam: interrupted; {error or _NOTHING_DONE}", err=True)
         return 130
     except PatchbeamError as error:
         click.echo(f"patchbeam: {error}", err=True)

@@ -6,6 +6,7 @@ Also a module for people who submit with Python:
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -13,19 +14,22 @@ from collections.abc import Sequence
 import apache_beam as beam
 
 from patchbeam import storage
-from patchbeam.checks import check_destination
-from patchbeam.errors import CountMismatch, JobError
+from patchbeam.checks import check_destination, outputs_there
+from patchbeam.errors import CountMismatch, JobError, PatchbeamError
 from patchbeam.export import temporary_folder
 from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
+from patchbeam.pool import close_pools
 from patchbeam.records.names import manifest_name
-from pipelines.beam_options import beam_options, original_error
+from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
 from pipelines.jobfile import ExportImageJob, load_job
 from pipelines.resolve import resolve_export
 from transforms.blocks import CreateReadBlocks
 from transforms.encode import EncodeExamples
 from transforms.read import ReadWindows
 from transforms.write import WriteToTFRecord
+
+_LOG = logging.getLogger(__name__)
 
 
 def load_plan(path: str, overrides: Sequence[str] = ()) -> ExportPlan:
@@ -69,16 +73,25 @@ def run_export(
     Raises:
         JobError: the destination cannot be used; nothing has been written.
         PatchbeamError: the run failed; nothing has been published.
+        KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
+    pipeline = new_pipeline(options)
     check_destination(plan, overwrite=overwrite)
     folder = temporary_folder(plan)
-    pipeline = beam.Pipeline(options=options)
     build(pipeline, plan, threads=threads, overwrite=overwrite)
     try:
         pipeline.run().wait_until_finish()
     except BaseException as error:
-        storage.delete_tree(folder)
+        interrupted = was_interrupted(error)
+        if interrupted and not is_local(options):
+            raise KeyboardInterrupt(
+                f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
+                f"delete {folder}"
+            ) from error
+        _clean_up(folder)
+        if interrupted:
+            raise KeyboardInterrupt(_state_after(plan)) from error
         original = original_error(error)
         if original is error:
             raise
@@ -87,6 +100,26 @@ def run_export(
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
     return Manifest.from_text(storage.read_bytes(name).decode(), name)
+
+
+def _clean_up(folder: str) -> None:
+    """Removes the temporary folder of a run that failed; a failure to do so must not hide the first one."""
+    close_pools()
+    try:
+        storage.delete_tree(folder)
+    except PatchbeamError as error:
+        _LOG.warning("temporary files are left, delete them: %s", error)
+
+
+def _state_after(plan: ExportPlan) -> str:
+    """Says what stands at the output after an interruption."""
+    there = outputs_there(plan.output)
+    if there and not storage.exists(manifest_name(plan.output)):
+        return (
+            f"{len(there)} files stand at {plan.output} without a manifest, a part of an export; run it "
+            "again with --overwrite"
+        )
+    return "nothing has been published and no temporary file is left; run it again"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -38,20 +38,44 @@ def plan_text(plan: ExportPlan) -> str:
         rows.append((f"feature {feature.name}", f"{feature.kind} {_shape(feature.shape)}"))
     size = _times(patches.patch_width_height)
     margin = patches.margin_width_height
-    stored = f", stored {_times(patches.stored_width_height)} with a margin of {_times(margin)}" if any(margin) else ""
+    stored = (
+        f", stored {_times(patches.stored_width_height)} with a margin of {_times(margin)}"
+        if any(margin)
+        else ""
+    )
     rows.append(
-        ("patches", f"{patches.count} of {size} pixels: {patches.columns} per row, {patches.rows} rows{stored}")
+        (
+            "patches",
+            f"{patches.count} of {size} pixels: {patches.columns} per row, {patches.rows} rows{stored}",
+        )
     )
     rows.append(("edge", _edge(plan)))
     if plan.may_drop:
-        rows.append(("masked", f"patches with more than {plan.options.masked_threshold:g} masked are dropped"))
+        rows.append(
+            ("masked", f"patches with more than {plan.options.masked_threshold:g} masked are dropped")
+        )
     rows.append(("records", f"{_range(bounds.records)} of {_range(plan.record_size)} bytes"))
     rows.append(
-        ("shards", f"{_range(bounds.shards)}, {_range(bounds.total_bytes, size_text)} uncompressed" + _limit(plan))
+        (
+            "shards",
+            f"{_range(bounds.shards)}, {_range(bounds.total_bytes, size_text)} uncompressed" + _limit(plan),
+        )
     )
     gzip = f"gzip, {plan.gzip}" if plan.options.compressed else "not compressed"
-    rows.append(("files", f"{shard_name(plan.output, 0, max(1, bounds.shards[1]), naming=plan.naming, compressed=plan.options.compressed)} … ({gzip})"))
-    rows.append(("mixer", "none: patches may be dropped; the manifest places every record" if plan.may_drop else mixer_name(plan.output, bounds.shards[1], naming=plan.naming)))
+    rows.append(
+        (
+            "files",
+            f"{_first_shard(plan)} … ({gzip})",
+        )
+    )
+    rows.append(
+        (
+            "mixer",
+            "none: patches may be dropped; the manifest places every record"
+            if plan.may_drop
+            else mixer_name(plan.output, bounds.shards[1], naming=plan.naming),
+        )
+    )
     rows.append(("manifest", manifest_name(plan.output)))
     rows.append(("read blocks", f"{blocks.count} of {_times(blocks.columns_rows)} patches"))
     rows.append(("memory", f"about {size_text(plan.memory_bytes)} a worker, above the libraries' own"))
@@ -65,7 +89,10 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
     """Returns what an export has done."""
     done = manifest.patches
     rows = [
-        ("written", f"{done.written} of {done.planned} patches, {sum(s.records for s in manifest.shards)} records"),
+        (
+            "written",
+            f"{done.written} of {done.planned} patches, {sum(s.records for s in manifest.shards)} records",
+        ),
         (
             "shards",
             f"{len(manifest.shards)}, {size_text(sum(s.stored_bytes for s in manifest.shards))} stored, "
@@ -76,12 +103,20 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
         why = f"more than {plan.options.masked_threshold:g} of their pixels are masked"
         rows.append(("dropped", f"{done.dropped} patches: {why}"))
         if not done.written:
-            rows.append(("note", "every patch was dropped, so there is no shard; raise maskedThreshold or check nodata"))
+            rows.append(
+                (
+                    "note",
+                    "every patch was dropped, so there is no shard; raise maskedThreshold or check nodata",
+                )
+            )
     rows.append(("edge", _edge(plan)))
     for band in manifest.bands:
         if band.rounded_values:
             rows.append(
-                (f"band {band.name}", f"{band.rounded_values} numbers were rounded to float32; numbers: native keeps them")
+                (
+                    f"band {band.name}",
+                    f"{band.rounded_values} numbers were rounded to float32; numbers: native keeps them",
+                )
             )
     rows.append(("manifest", manifest_name(plan.output)))
     return _table(rows)
@@ -101,6 +136,11 @@ def _edge(plan: ExportPlan) -> str:
         f"drop: {columns} columns at the right and {rows} rows at the bottom fill no patch; "
         f"{patches.lost_pixels} pixels ({share:.1%}) are lost (edge: pad keeps them)"
     )
+
+
+def _first_shard(plan: ExportPlan) -> str:
+    count = max(1, plan.bounds.shards[1])
+    return shard_name(plan.output, 0, count, naming=plan.naming, compressed=plan.options.compressed)
 
 
 def _limit(plan: ExportPlan) -> str:

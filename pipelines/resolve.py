@@ -31,7 +31,9 @@ def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
     """
     options = FormatOptions.from_mapping(job.format_options)
     sources = tuple(_source(name, model, base) for name, model in job.sources.items())
-    bands = resolve_bands(sources, None if job.bands is None else [_band(b, i, sources) for i, b in enumerate(job.bands)])
+    bands = resolve_bands(
+        sources, None if job.bands is None else [_band(b, i, sources) for i, b in enumerate(job.bands)]
+    )
     used = {band.source for band in bands}
     sources = tuple(source for i, source in enumerate(sources) if source.name in used or i == 0)
     grid_options = _grid_options(job.grid, base)

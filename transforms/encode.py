@@ -52,4 +52,6 @@ class EncodeExamples(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, blocks: beam.PCollection[PixelBlock]) -> beam.PCollection[RecordRun]:
         """One or more elements a block."""
-        return blocks | "Encode" >> beam.ParDo(_EncodeBlock(self._plan, self._threads)).with_output_types(RecordRun)
+        return blocks | "Encode" >> beam.ParDo(_EncodeBlock(self._plan, self._threads)).with_output_types(
+            RecordRun
+        )

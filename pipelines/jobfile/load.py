@@ -75,7 +75,9 @@ def apply_override(mapping: dict[str, Any], override: str) -> None:
     """Sets one value, for instance ``formatOptions.patchDimensions=[512,512]``."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
-        raise JobError(f"--set {override}: give KEY=VALUE, for instance formatOptions.patchDimensions=[512,512]")
+        raise JobError(
+            f"--set {override}: give KEY=VALUE, for instance formatOptions.patchDimensions=[512,512]"
+        )
     value = parse_yaml(text, f"--set {key}")
     *parents, last = key.strip().split(".")
     place: Any = mapping
@@ -114,7 +116,9 @@ def load_job(path: str, overrides: Iterable[str] = (), kind: str | None = None) 
     if job is None:
         raise JobError(f"{path}: job: this key is missing; give one of {', '.join(JOBS)}")
     if not isinstance(job, str) or job not in JOBS:
-        raise JobError(f"{path}: job: {job!r} is not known; jobs are {', '.join(JOBS)}{nearest(str(job), JOBS)}")
+        raise JobError(
+            f"{path}: job: {job!r} is not known; jobs are {', '.join(JOBS)}{nearest(str(job), JOBS)}"
+        )
     if kind is not None and job != kind:
         raise JobError(f"{path}: job: this is a job file of {job}, not of {kind}; run patchbeam {job} {path}")
     model = JOBS[job]
@@ -148,16 +152,16 @@ def describe(model: type[BaseModel], item: Mapping[str, Any]) -> str:
 
 def _is_union_tag(part: object) -> bool:
     # pydantic puts the branch of a union into the location
-    return isinstance(part, str) and (part in ("int", "str", "float") or part.startswith(("function-", "list[")))
+    return isinstance(part, str) and (
+        part in ("int", "str", "float") or part.startswith(("function-", "list["))
+    )
 
 
 def _known_keys(model: type[BaseModel], loc: list[Any]) -> list[str]:
     kind: Any = model
     for part in loc:
         models = list(_models(kind))
-        field = next(
-            (f for m in models for n, f in m.model_fields.items() if part in (n, f.alias)), None
-        )
+        field = next((f for m in models for n, f in m.model_fields.items() if part in (n, f.alias)), None)
         kind = field.annotation if field is not None else kind
     return sorted(str(f.alias or n) for m in _models(kind) for n, f in m.model_fields.items())
 

@@ -13,7 +13,19 @@ TypeName = Literal[
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"
 ]
 Resampling = Literal[
-    "nearest", "bilinear", "cubic", "cubic_spline", "lanczos", "average", "mode", "min", "max", "med", "q1", "q3", "rms"
+    "nearest",
+    "bilinear",
+    "cubic",
+    "cubic_spline",
+    "lanczos",
+    "average",
+    "mode",
+    "min",
+    "max",
+    "med",
+    "q1",
+    "q3",
+    "rms",
 ]
 
 
@@ -54,7 +66,8 @@ class SourceModel(Model):
     series: bool = Field(False, description="one observation a file: its bands are array bands")
     time: str | None = Field(None, description="strptime pattern of the date in the file name")
     masked_observations: Literal["drop", "fill"] = Field(
-        "drop", description="drop: masked observations leave arrays shorter; fill: defaultValue in their place"
+        "drop",
+        description="drop: masked observations leave arrays shorter; fill: defaultValue in their place",
     )
 
 
@@ -65,7 +78,8 @@ class BandModel(Model):
     source: str | None = Field(None, description="default: the only source")
     band: Whole | str | list[Whole] | None = Field(
         None,
-        description="number from 1, or description; default: the name, else 1. A list of numbers makes an array band",
+        description="number from 1, or description; default: the name, or the only band there is; "
+        "a list of numbers makes an array band",
     )
     type: TypeName | None = Field(None, description="default: the source's type")
     resampling: Resampling | None = Field(None, description="default: the source's")
@@ -74,16 +88,20 @@ class BandModel(Model):
 class GridModel(Model):
     """The export grid; see the ways to give it in docs/formats.md."""
 
-    crs: str | None = Field(None, description="EPSG:n, WKT or whatever PROJ takes; default: the first source's")
+    crs: str | None = Field(
+        None, description="EPSG:n, WKT or whatever PROJ takes; default: the first source's"
+    )
     scale: Number | None = Field(None, description="pixel size in metres")
     crs_transform: Annotated[list[Number], Field(min_length=6, max_length=6)] | None = Field(
         None, description="[xScale, xShear, xTranslation, yShear, yScale, yTranslation]"
     )
-    dimensions: Annotated[list[Whole], BeforeValidator(_pair), Field(min_length=2, max_length=2)] | None = Field(
-        None, description="[width, height] in pixels"
+    dimensions: Annotated[list[Whole], BeforeValidator(_pair), Field(min_length=2, max_length=2)] | None = (
+        Field(None, description="[width, height] in pixels")
     )
     region: Any = Field(None, description="GeoJSON file, GeoJSON itself, or [xmin, ymin, xmax, ymax]")
-    region_crs: str | None = Field(None, description="default: EPSG:4326 for GeoJSON, the export CRS for a box")
+    region_crs: str | None = Field(
+        None, description="default: EPSG:4326 for GeoJSON, the export CRS for a box"
+    )
     clip: bool = Field(False, description="mask pixels whose centre lies outside the region")
 
 
@@ -91,7 +109,9 @@ def _sources(value: Any) -> Any:
     if isinstance(value, str | list):
         return {"image": {"path": value}}
     if isinstance(value, dict):
-        return {name: {"path": given} if isinstance(given, str | list) else given for name, given in value.items()}
+        return {
+            name: {"path": given} if isinstance(given, str | list) else given for name, given in value.items()
+        }
     return value
 
 
@@ -112,7 +132,9 @@ class ExportImageJob(Model):
         None, description="default: every band of every source, in order"
     )
     grid: GridModel = Field(default_factory=lambda: GridModel.model_validate({}))
-    format_options: dict[str, Any] = Field(default_factory=dict, description="Earth Engine's names, either spelling")
+    format_options: dict[str, Any] = Field(
+        default_factory=dict, description="Earth Engine's names, either spelling"
+    )
     edge: Literal["drop", "pad"] = "drop"
     numbers: Literal["float", "native"] = "float"
     gzip: Literal["indexed", "zlib6"] = "indexed"

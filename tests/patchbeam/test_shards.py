@@ -54,7 +54,9 @@ def test_packs_as_the_greedy_loop_does(pieces: list[list[list[int]]], limit: int
     expected = greedy(records, limit)
     assert [(s.records, s.size_bytes) for s in shards] == [(len(e), sum(e)) for e in expected]
     assert [s.number for s in shards] == list(range(len(shards)))
-    assert [s.first_record for s in shards] == [sum(len(e) for e in expected[:i]) for i in range(len(expected))]
+    assert [s.first_record for s in shards] == [
+        sum(len(e) for e in expected[:i]) for i in range(len(expected))
+    ]
     # every record is in one span, in order
     found: list[int] = []
     for shard in shards:
