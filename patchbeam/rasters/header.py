@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import warnings
@@ -14,12 +13,12 @@ from xml.sax.saxutils import unescape
 import numpy as np
 import rasterio
 import rasterio.shutil
-from rasterio.crs import CRS
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError, RasterioIOError
 
 from patchbeam.errors import SourceError
 from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.georeference import crs_of, transform_of
 from patchbeam.rasters.masks import usable_nodata
 from patchbeam.rasters.tiff import MAX_BLOCK_BYTES, TiffFacts, check_tiff
 
@@ -63,15 +62,16 @@ def read_header(path: str, key: str = "sources", *, crs: str | None = None) -> R
                 facts = check_tiff(path, key)
             except OSError as e:
                 raise SourceError(f"{key}: {path} cannot be read: {e.strerror}; check its permissions") from e
-    with rasterio.Env(**GDAL_OPTIONS), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with rasterio.Env(**GDAL_OPTIONS), warnings.catch_warnings():
+        # said as an error below
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
         try:
             dataset = rasterio.open(path)
         except (RasterioError, CRSError, UnicodeDecodeError, ValueError, TypeError) as e:
             raise SourceError(_cannot_open(key, path, e)) from e
         with dataset:
             try:
-                return _header(dataset, path, key, crs, local, facts, caught)
+                return _header(dataset, path, key, crs, local, facts)
             except (RasterioError, CRSError) as e:
                 raise SourceError(f"{key}: {path}: its header cannot be read: {e}; try gdalinfo on it") from e
 
@@ -116,7 +116,6 @@ def _header(
     crs: str | None,
     local: bool,
     facts: TiffFacts | None,
-    caught: list[warnings.WarningMessage],
 ) -> RasterFile:
     if dataset.count == 0:
         inside = list(dataset.subdatasets)
@@ -126,8 +125,8 @@ def _header(
     _check_parts(dataset, path, key)
     for i, dtype in enumerate(dataset.dtypes, 1):
         _check_type(key, path, i, dtype)
-    crs_wkt = _crs(dataset, path, key, crs)
-    transform = _transform(dataset, path, key, caught)
+    transform = transform_of(dataset, path, key)
+    crs_wkt = crs_of(dataset, path, key, crs)
     blocks = tuple((int(h), int(w)) for h, w in dataset.block_shapes)
     for i, (shape, dtype) in enumerate(zip(blocks, dataset.dtypes, strict=True), 1):
         size = shape[0] * shape[1] * np.dtype(dtype).itemsize
@@ -182,56 +181,6 @@ def _check_type(key: str, path: str, band: int, dtype: str) -> None:
     raise SourceError(
         f"{key}: {path}: band {band} is of type {dtype}; use one of {', '.join(sorted(_TYPES))}"
     )
-
-
-def _crs(dataset: Any, path: str, key: str, crs: str | None) -> str:
-    if crs is not None:
-        try:
-            return str(CRS.from_user_input(crs).to_wkt())
-        except (CRSError, ValueError) as e:
-            raise SourceError(f"{key}.crs: {crs!r} is not a CRS: {e}; give an EPSG:n code or WKT") from e
-    if dataset.crs:
-        try:
-            return str(dataset.crs.to_wkt())
-        except CRSError as e:
-            raise SourceError(
-                f"{key}: {path}: its CRS cannot be used: {e}; say it with crs: under the source"
-            ) from e
-    raise SourceError(
-        f"{key}: {path} has no CRS{_unreferenced(dataset)}; say it with crs: under the source, or write it"
-        " into the file (gdal_edit.py -a_srs EPSG:n)"
-    )
-
-
-def _unreferenced(dataset: Any) -> str:
-    if dataset.gcps[0]:
-        return (
-            f", only {len(dataset.gcps[0])} ground control points (gdalwarp makes it a georeferenced raster)"
-        )
-    if dataset.rpcs:
-        return ", only rational polynomial coefficients (gdalwarp -rpc makes it a georeferenced raster)"
-    return " and no geotransform" if dataset.transform.is_identity else ""
-
-
-def _transform(
-    dataset: Any, path: str, key: str, caught: list[warnings.WarningMessage]
-) -> tuple[float, float, float, float, float, float]:
-    t = dataset.transform
-    bare = any(issubclass(w.category, NotGeoreferencedWarning) for w in caught)
-    if t.is_identity and (bare or dataset.gcps[0] or dataset.rpcs):
-        extra = _unreferenced(dataset)
-        if "only" in extra:
-            raise SourceError(f"{key}: {path} has no geotransform{extra}")
-        raise SourceError(
-            f"{key}: {path} has no geotransform; write one into the file (gdal_edit.py -a_ullr left top right"
-            " bottom), or put a world file beside it"
-        )
-    values = (t.a, t.b, t.c, t.d, t.e, t.f)
-    if not all(map(math.isfinite, values)) or t.a * t.e - t.b * t.d == 0:
-        raise SourceError(
-            f"{key}: {path}: its geotransform {values} cannot be inverted; write a right one into it"
-        )
-    return values
 
 
 def _has_mask(flags: list[MaskFlags]) -> bool:

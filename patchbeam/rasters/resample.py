@@ -37,6 +37,8 @@ def resample(
     target: GeoBox,
     resampling: str,
     shrink: tuple[float, float],
+    *,
+    covered: bool,
 ) -> tuple[Array, Mask]:
     """Brings bands from one grid onto another.
 
@@ -48,6 +50,7 @@ def resample(
         resampling: GDAL's name of the kernel, ``nearest`` excepted.
         shrink: pixels of the source a pixel of the target, across and down. Given to GDAL, which would
             else estimate it anew for each piece of work and so return values that depend on the piece.
+        covered: whether every pixel of the target has its centre in the file: then each has a contributor.
 
     Returns:
         Values in the same type, and validity: false also where no pixel of the source contributes.
@@ -57,7 +60,7 @@ def resample(
     """
     if valid is None:
         warped = _warp(values, source, target, resampling, shrink)
-        if resampling in RADIUS:
+        if covered or resampling in RADIUS:
             return warped, np.ones(warped.shape, np.bool_)
         ones = np.ones((1, *values.shape[1:]), np.float32)
         kernel = "average" if resampling in _COUNTING else resampling

@@ -114,7 +114,9 @@ class Warp:
         source = cut(self.seen_map.file_transform, need, self.file.crs_wkt)
         target = cut(self.map.to_world, tile, self.grid.crs)
         shrink = snapped(self.shrink[0]), snapped(self.shrink[1])
-        warped, good = resample(values, valid, source, target, self.resampling, shrink)
+        warped, good = resample(
+            values, valid, source, target, self.resampling, shrink, covered=bool(held.all())
+        )
         yield tile, warped, held & good
 
     def _load(self, indexes: Sequence[int], need: Rect) -> tuple[Array, Mask | None]:

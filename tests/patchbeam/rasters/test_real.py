@@ -78,7 +78,9 @@ def check(header: RasterFile) -> None:
                 np.testing.assert_array_equal(
                     valid[rows, cols], expected_mask(dataset, header, band.index, part)
                 )
-                assert valid.sum() == valid[rows, cols].sum()
+                # a raster round the whole earth goes on beyond its own edges
+                if not header.grid.crs.geographic or header.width * abs(header.transform[0]) < 359:
+                    assert valid.sum() == valid[rows, cols].sum()
 
 
 def test_every_raster():
