@@ -55,7 +55,7 @@ def _job_options(command: F) -> F:
 @click.option("--json", "as_json", is_flag=True, help="print the plan as JSON")
 def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
     """Print what a job will do: grid, patches, shards, bytes. Reads headers only."""
-    from pipelines.export_image import load_plan
+    from pipelines.resolve import load_plan
     from pipelines.plan_text import plan_text
 
     plan = load_plan(job, overrides)
@@ -71,7 +71,8 @@ def export_image_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
 ) -> None:
     """Export rasters as training records. What follows -- goes to Beam."""
-    from pipelines.export_image import load_plan, run_export
+    from pipelines.export_image import run_export
+    from pipelines.resolve import load_plan
     from pipelines.plan_text import summary_text
 
     plan = load_plan(job, overrides)

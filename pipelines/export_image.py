@@ -7,7 +7,6 @@ Also a module for people who submit with Python:
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Sequence
 
@@ -22,26 +21,12 @@ from patchbeam.plan import ExportPlan
 from patchbeam.pool import close_pools
 from patchbeam.records.names import manifest_name
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
-from pipelines.jobfile import ExportImageJob, load_job
-from pipelines.resolve import resolve_export
 from transforms.blocks import CreateReadBlocks
 from transforms.encode import EncodeExamples
 from transforms.read import ReadWindows
 from transforms.write import WriteToTFRecord
 
 _LOG = logging.getLogger(__name__)
-
-
-def load_plan(path: str, overrides: Sequence[str] = ()) -> ExportPlan:
-    """Reads a job file and plans it; no pixel is read.
-
-    Raises:
-        JobError: the job file or what it names is wrong.
-    """
-    job = load_job(path, overrides, kind="export-image")
-    assert isinstance(job, ExportImageJob)
-    base = storage.split(path)[0] if "://" in path else os.path.dirname(os.path.abspath(path))
-    return resolve_export(job, base)
 
 
 def build(pipeline: beam.Pipeline, plan: ExportPlan, *, threads: int, overwrite: bool) -> beam.PCollection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from patchbeam import storage
@@ -14,9 +15,22 @@ from patchbeam.options import FormatOptions
 from patchbeam.plan import ExportPlan
 from patchbeam.rasters.bands import BandSpec, resolve_bands
 from patchbeam.rasters.source import Source, open_source
+from pipelines.jobfile.load import load_job
 from pipelines.jobfile.models import BandModel, ExportImageJob, GridModel, SourceModel
 
 _MAGIC = ("*", "?", "[")
+
+
+def load_plan(path: str, overrides: Sequence[str] = ()) -> ExportPlan:
+    """Reads a job file and plans it; no pixel is read.
+
+    Raises:
+        JobError: the job file or what it names is wrong.
+    """
+    job = load_job(path, overrides, kind="export-image")
+    assert isinstance(job, ExportImageJob)
+    base = storage.split(path)[0] if "://" in path else os.path.dirname(os.path.abspath(path))
+    return resolve_export(job, base)
 
 
 def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
