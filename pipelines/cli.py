@@ -15,8 +15,6 @@ from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
 from pipelines import logs
 
-_NOTHING_DONE = "nothing has been published"
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -149,11 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.Abort as error:
         # click turns Ctrl-C into this; what was raised says what has become of the work
-        said = error.__cause__ or error.__context__
-        click.echo(f"patchbeam: interrupted; {said or _NOTHING_DONE}", err=True)
+        said = str(error.__cause__ or error.__context__ or "")
+        click.echo(f"patchbeam: interrupted; {said or 'nothing has been published'}", err=True)
         return 130
-    except KeyboardInterrupt as error:
-        click.echo(f"patchbeam: interrupted; {error or _NOTHING_DONE}", err=True)
+    except KeyboardInterrupt:
+        click.echo("patchbeam: interrupted; nothing has been published", err=True)
         return 130
     except PatchbeamError as error:
         click.echo(f"patchbeam: {error}", err=True)
