@@ -1,0 +1,1 @@
+"""Prediction records and a mixer or manifest become GeoTIFF maps."""

@@ -1,0 +1,221 @@
+"""The stages of an import as plain functions; the Beam transforms call these."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from patchbeam import storage
+from patchbeam.errors import CountMismatch, OutputExists
+from patchbeam.lattice import padded
+from patchbeam.mosaic.assemble import Assembler
+from patchbeam.mosaic.convert import Converter
+from patchbeam.mosaic.decode import PatchSource
+from patchbeam.mosaic.geotiff import write_cog
+from patchbeam.mosaic.index import stac_collection, stac_items, vrt_text
+from patchbeam.mosaic.layout import Ints
+from patchbeam.mosaic.plan import ImportPlan, number
+from patchbeam.mosaic.schema import RecordSchema
+from patchbeam.mosaic.tiles import collection_name, existing_maps, import_name, vrt_name
+from patchbeam.patches import Window
+from patchbeam.pool import Pool
+from patchbeam.records.files import RecordFiles
+
+FORMAT = "patchbeam-import"
+VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileDone:
+    """A tile under the temporary prefix.
+
+    Attributes:
+        tile: its number.
+        path: of its file.
+        size_bytes: of the file.
+        patches: patches that begin in it.
+    """
+
+    tile: int
+    path: str
+    size_bytes: int
+    patches: int
+
+
+class TileMaker:
+    """Makes the tiles of an import.
+
+    Args:
+        plan: the import.
+        files: the records.
+        schema: what is read of them.
+        threads: threads inside one tile.
+        order: as in :class:`~patchbeam.mosaic.decode.PatchSource`.
+    """
+
+    def __init__(
+        self,
+        plan: ImportPlan,
+        files: RecordFiles,
+        schema: RecordSchema,
+        *,
+        threads: int,
+        order: Ints | None = None,
+    ) -> None:
+        self._plan = plan
+        self._threads = threads
+        self._folder = plan.temporary_folder
+        self._profile = plan.profile(schema)
+        self._pool = Pool(threads)
+        self._mask = None if plan.source_mask is None else plan.source_mask.reader(threads)
+        self._assembler = Assembler(
+            PatchSource(files, plan.layout, schema, order),
+            plan.layout,
+            Converter(schema, plan.options),
+            bands=len(schema.names),
+            overlap=plan.options.overlap,
+            pool=self._pool,
+            valid_at=self._mask,
+        )
+
+    def make(self, tile: int) -> TileDone:
+        """Makes a tile, unless an earlier attempt of the same import has.
+
+        Raises:
+            CorruptRecord: a record that it needs is damaged or of another form.
+            EncodeError: a value does not fit the map's type.
+            WriteFailed: the file cannot be written.
+        """
+        path = storage.join(self._folder, f"{tile:08d}.tif")
+        mark = f"{path}.json"
+        done = _finished(tile, path, mark)
+        if done is not None:
+            return done
+        window = self._plan.tiles.window(tile)
+        pixels, patches = self._assembler.tile(window)
+        grid = padded(self._plan.layout.grid, window)
+        if storage.is_remote(path):
+            with tempfile.TemporaryDirectory(prefix="patchbeam-") as folder:
+                local = os.path.join(folder, "tile.tif")
+                size = write_cog(local, pixels, grid, self._profile, threads=self._threads)
+                del pixels
+                storage.concat([local], path)
+        else:
+            size = write_cog(path, pixels, grid, self._profile, threads=self._threads)
+        storage.write_atomic(mark, json.dumps({"sizeBytes": size, "patches": patches}).encode())
+        return TileDone(tile=tile, path=path, size_bytes=size, patches=patches)
+
+    def close(self) -> None:
+        """Ends threads and closes files."""
+        self._pool.close()
+        if self._mask is not None:
+            self._mask.close()
+
+
+def _finished(tile: int, path: str, mark: str) -> TileDone | None:
+    if not storage.exists(mark) or not storage.exists(path):
+        return None
+    try:
+        said = json.loads(storage.read_bytes(mark))
+    except ValueError:
+        return None
+    if storage.stat(path).size_bytes != said["sizeBytes"]:
+        return None
+    return TileDone(tile=tile, path=path, size_bytes=said["sizeBytes"], patches=said["patches"])
+
+
+def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *, overwrite: bool) -> str:
+    """Counts the tiles and moves them to their places; returns the name of the completion file.
+
+    Raises:
+        CountMismatch: tiles or patches are missing or came twice; nothing is published.
+        OutputExists: a map has been published here in the meantime.
+        WriteFailed: a file cannot be moved or written.
+    """
+    tiles = plan.tiles
+    done = sorted(done, key=lambda one: one.tile)
+    _check(plan, done)
+    there = existing_maps(storage.list_names(plan.output), plan.output)
+    # A repeated attempt finds what it has published itself: the temporary file is gone then.
+    moved = {tiles.name(plan.output, one.tile) for one in done if not storage.exists(one.path)}
+    if not overwrite and set(there) - moved:
+        raise OutputExists(
+            f"output: {sorted(set(there) - moved)[0]} has been published by another run meanwhile; nothing "
+            "of this "
+            "run has been; give another output, or --overwrite"
+        )
+    final = import_name(plan.output)
+    storage.delete(final)
+    profile = plan.profile(schema)
+    when = plan.options.datetime or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    items = stac_items(
+        plan.output,
+        tiles,
+        plan.layout.grid,
+        profile,
+        schema.type,
+        datetime=when,
+        sizes=[one.size_bytes for one in done],
+    )
+    written = {final, vrt_name(plan.output), collection_name(plan.output)}
+    for one, item in zip(done, items, strict=True):
+        name = tiles.name(plan.output, one.tile)
+        if storage.exists(one.path):
+            storage.rename(one.path, name)
+        elif not storage.exists(name) or storage.stat(name).size_bytes != one.size_bytes:
+            raise CountMismatch(f"{one.path}: this tile has gone before it was published; run the job again")
+        item_name = tiles.item_name(plan.output, one.tile)
+        storage.write_atomic(item_name, _text(item))
+        written |= {name, item_name}
+    for path in there:
+        if path not in written:
+            storage.delete(path)
+    vrt = vrt_text(plan.output, tiles, plan.layout.grid, profile, schema.type)
+    storage.write_atomic(vrt_name(plan.output), vrt.encode())
+    storage.write_atomic(collection_name(plan.output), _text(stac_collection(plan.output, items, tiles)))
+    report = {
+        "format": FORMAT,
+        "version": VERSION,
+        **plan.to_json(),
+        "type": schema.type,
+        "nodata": number(schema.nodata),
+        "bands": list(schema.names),
+        "tiles": [
+            {
+                "name": storage.split(tiles.name(plan.output, one.tile))[1],
+                "window": _window(tiles.window(one.tile)),
+                "sizeBytes": one.size_bytes,
+                "patches": one.patches,
+            }
+            for one in done
+        ],
+        "patchesPlaced": sum(one.patches for one in done),
+        "records": list(plan.records),
+    }
+    storage.write_atomic(final, _text(report))
+    storage.delete_tree(plan.temporary_folder)
+    return final
+
+
+def _check(plan: ImportPlan, done: list[TileDone]) -> None:
+    numbers = [one.tile for one in done]
+    patches = sum(one.patches for one in done)
+    if numbers != list(range(plan.tiles.count)) or patches != plan.layout.kept_count:
+        raise CountMismatch(
+            f"{len(numbers)} tiles ({len(set(numbers))} different) with {patches} patches came out of the "
+            "pipeline, and "
+            f"{plan.tiles.count} with {plan.layout.kept_count} are due: the runner lost or repeated work; "
+            "nothing has "
+            "been published. Run the job again"
+        )
+
+
+def _window(window: Window) -> list[int]:
+    return [window.col_off, window.row_off, window.width, window.height]
+
+
+def _text(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

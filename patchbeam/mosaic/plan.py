@@ -1,0 +1,193 @@
+"""The plan of an import: everything that is known before a record is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from patchbeam import __version__, storage
+from patchbeam.affines import affine6
+from patchbeam.errors import JobError, ReadFailed
+from patchbeam.manifest import Manifest
+from patchbeam.mixer import Mixer, crs_text
+from patchbeam.mosaic.geotiff import TileProfile, crs_of
+from patchbeam.mosaic.layout import Ints, MapLayout
+from patchbeam.mosaic.options import ImportOptions
+from patchbeam.mosaic.schema import RecordSchema
+from patchbeam.mosaic.tiles import TileGrid
+from patchbeam.mosaic.validity import SourceMask
+from patchbeam.records.names import index_name, manifest_name
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImportPlan:
+    """One import, resolved as far as headers and sidecars say.
+
+    Attributes:
+        layout: where records lie.
+        records: the record files in order.
+        options: of the import.
+        output: prefix of every file written, local or ``gs://``.
+        source_mask: the exported rasters, with ``mask: sources``.
+        members: for each record file, sizes and records of its gzip members where the export's index
+            tells them; empty without one.
+        run: tells apart imports whose records are not in files yet.
+    """
+
+    layout: MapLayout
+    records: tuple[str, ...]
+    options: ImportOptions
+    output: str
+    source_mask: SourceMask | None = None
+    members: tuple[tuple[Ints, Ints] | None, ...] = ()
+    run: str = ""
+
+    @property
+    def tiles(self) -> TileGrid:
+        """The tiles of the map."""
+        width, height = self.layout.width_height
+        return TileGrid(width=width, height=height, tile_size=self.options.tile_size)
+
+    def profile(self, schema: RecordSchema) -> TileProfile:
+        """Returns what all tiles share."""
+        classes = self.options.classes
+        if not classes and len(schema.names) == 1:
+            known = {band.name: band.classes for band in self.layout.bands}
+            classes = known.get(schema.names[0], ())
+        return TileProfile(
+            nodata=schema.nodata,
+            names=schema.names,
+            compress=self.options.compress,
+            categorical=self.options.takes_argmax or bool(classes),
+            classes=classes,
+        )
+
+    @cached_property
+    def temporary_folder(self) -> str:
+        """Folder of unfinished work: beside the output, named by the plan's fingerprint."""
+        folder, name = storage.split(self.output)
+        return storage.join(folder, f".{name}-{self.fingerprint[:12]}.tmp")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all that decides a pixel of the map: layout, records, options."""
+        stats = []
+        for path in self.records:
+            stat = storage.stat(path)
+            stats.append([path, stat.size_bytes, stat.modified])
+        state = {"plan": self.to_json(), "records": stats, "version": __version__, "run": self.run}
+        if self.layout.kept is not None:
+            state["kept"] = hashlib.sha256(np.ascontiguousarray(self.layout.kept).tobytes()).hexdigest()
+        if self.source_mask is not None:
+            state["mask"] = [
+                [f.path, f.size_bytes, f.modified] for s in self.source_mask.sources for f in s.files
+            ]
+        return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the plan as the completion file holds it."""
+        layout, patches = self.layout, self.layout.patches
+        width, height = layout.width_height
+        options = asdict(self.options)
+        options["depths"] = dict(self.options.depths)
+        options["nodata"] = number(self.options.nodata)
+        return {
+            "grid": {
+                "crs": crs_text(crs_of(layout.grid).proj),
+                "transform": list(affine6(layout.export_grid)),
+                "width": width,
+                "height": height,
+            },
+            "patches": {
+                "widthHeight": list(patches.patch_width_height),
+                "margin": list(patches.margin_width_height),
+                "perRow": patches.columns,
+                "total": patches.count,
+                "kept": layout.kept_count,
+            },
+            "layout": layout.source,
+            "options": {_camel(key): value for key, value in options.items()},
+        }
+
+
+def number(value: float | None) -> float | str | None:
+    """Returns a number as JSON can hold it."""
+    return "NaN" if value is not None and math.isnan(value) else value
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.title() for part in rest)
+
+
+def read_sidecar(path: str) -> tuple[MapLayout, Manifest | None]:
+    """Reads a mixer or a manifest, whichever the file is.
+
+    Raises:
+        JobError: it is neither, or contradicts itself.
+    """
+    try:
+        text = storage.read_bytes(path)
+    except ReadFailed as error:
+        raise JobError(str(error)) from None
+    try:
+        root = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise JobError(f"{path}: neither a mixer nor a manifest, because it is not JSON: {error}") from None
+    if isinstance(root, dict) and "projection" not in root and "format" in root:
+        manifest = Manifest.from_text(text, path)
+        return MapLayout.from_manifest(manifest, path), manifest
+    return MapLayout.from_mixer(Mixer.from_text(text, path), path), None
+
+
+def find_sidecar(prefix: str) -> str:
+    """Returns the manifest of an export, else its mixer.
+
+    Raises:
+        JobError: there is neither.
+    """
+    candidates = (manifest_name(prefix), f"{prefix}-mixer.json", f"{prefix}mixer.json", f"{prefix}.json")
+    for name in candidates:
+        if storage.exists(name):
+            return name
+    raise JobError(
+        f"records: there is no mixer or manifest beside {prefix}: looked for {', '.join(candidates)}"
+    )
+
+
+def known_members(
+    manifest: Manifest | None, sidecar: str, records: tuple[str, ...]
+) -> tuple[tuple[Ints, Ints] | None, ...]:
+    """Returns the gzip members of those record files that are the export's own, from its index."""
+    if manifest is None or manifest.index is None:
+        return ()
+    folder, name = storage.split(sidecar)
+    index = storage.join(folder, manifest.index)
+    if name != storage.split(manifest_name(""))[1] and not storage.exists(index):
+        return ()
+    shards = {storage.join(folder, shard.name): (i, shard) for i, shard in enumerate(manifest.shards)}
+    if not any(path in shards for path in records):
+        return ()
+    import io
+
+    with np.load(io.BytesIO(storage.read_bytes(index)), allow_pickle=False) as table:
+        ends = np.cumsum(table["shardMembers"])
+        sizes, counts = table["memberBytes"], table["memberRecords"]
+    found: list[tuple[Ints, Ints] | None] = []
+    for path in records:
+        i, shard = shards.get(path, (-1, None))
+        if shard is None or storage.stat(path).size_bytes != shard.stored_bytes:
+            found.append(None)  # replaced since: it is walked
+            continue
+        part = slice(int(ends[i - 1]) if i else 0, int(ends[i]))
+        found.append((sizes[part].astype(np.int64), counts[part].astype(np.int64)))
+    return tuple(found)
+
+
+__all__ = ["ImportPlan", "find_sidecar", "index_name", "known_members", "number", "read_sidecar"]
