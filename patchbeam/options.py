@@ -175,6 +175,8 @@ class _Reader:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isinf(value):
             raise self._refuse(name, "a finite number or NaN")
+        if isinstance(value, int) and (abs(value) >= 1 << 1023 or int(float(value)) != value):
+            raise self._refuse(name, "a number that float64 holds exactly")
         return float(value)
 
     def share(self, name: str, default: float) -> float:

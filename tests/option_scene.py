@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,7 @@ class Reference:
             return dict.fromkeys(kinds, furthest)
         return kinds
 
+    @cached_property
     def patches(self) -> list[tuple[int, dict[tuple[int, int], dict[str, Any]]]]:
         """Of each kept patch its index, and the stored numbers of each pixel by place in the patch."""
         width, height = self.options["patchDimensions"]
@@ -213,7 +215,7 @@ class Reference:
         """What each record must hold, in order: feature name to numbers of the right type and shape."""
         make: Callable[..., Any] = self._sequences if self.options.get("sequenceData") else self._example
         records: list[dict[str, np.ndarray]] = []
-        for _, pixels in self.patches():
+        for _, pixels in self.patches:
             records.extend(make(pixels))
         return records
 
