@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from patchbeam.assemble import AssembledShard
 from patchbeam.manifest import (
@@ -18,6 +19,7 @@ from patchbeam.manifest import (
 )
 from patchbeam.plan import ExportPlan, software_versions
 from patchbeam.rasters.classes import read_classes
+from patchbeam.rasters.source import Source
 from patchbeam.records.names import index_name
 from patchbeam.statistics import Moments
 from patchbeam.storage import split
@@ -44,6 +46,7 @@ def build_manifest(
         gzip=plan.gzip if plan.options.compressed else None,
         naming=plan.naming,
         mask_band=plan.mask_band,
+        clip=None if plan.clip is None else True,
         bands=tuple(_band(plan, summary, position) for position in range(len(plan.record_bands))),
         patches=ManifestPatches(planned=summary.patches, written=written, dropped=summary.patches - written),
         kept_patches=None
@@ -71,6 +74,7 @@ def build_manifest(
                 compose=source.compose,
                 nodata=source.nodata,
                 unscale=source.unscale,
+                masked_observations=_masked_observations(plan, source),
             )
             for source in plan.sources
         ),
@@ -110,8 +114,15 @@ def _band(plan: ExportPlan, summary: Summary, position: int) -> ManifestBand:
         description=file.descriptions[own.index - 1],
         source=own.source,
         source_band=own.index,
+        source_bands=own.indexes,
         resampling=own.resampling,
     )
+
+
+def _masked_observations(plan: ExportPlan, source: Source) -> Literal["drop", "fill"] | None:
+    if not any(band.source == source.name and band.is_array for band in plan.bands):
+        return None
+    return "fill" if source.name in plan.fill else "drop"
 
 
 def _statistics(type_name: str, moments: Moments) -> BandStatistics:

@@ -88,6 +88,7 @@ class Manifest(Entry):
         gzip: profile of the shards, ``None`` when they are not compressed.
         naming: how files are named.
         mask_band: name of the mask band, which is also among the bands.
+        clip: whether pixels outside the region were masked.
         bands: in the order of the records.
         patches: counts.
         kept_patches: the patches that have records, ``(first, count)`` each, in order; ``None`` when all
@@ -111,6 +112,7 @@ class Manifest(Entry):
     gzip: Literal["indexed", "zlib6"] | None = None
     naming: Literal["drive", "gcs"]
     mask_band: str | None = None
+    clip: bool | None = None
     bands: tuple[ManifestBand, ...]
     patches: ManifestPatches
     kept_patches: tuple[Range, ...] | None = ranges_field()

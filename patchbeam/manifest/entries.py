@@ -135,6 +135,7 @@ class ManifestBand(Entry):
         description: the band's description in its source.
         source: name of the source.
         source_band: number of the band in the source's files, from 1.
+        source_bands: numbers of the bands that are the steps of an array band, from 1.
         resampling: how it was brought onto the grid.
         statistics: over the kept patches.
         masked: masked values in the kept patches, margins not counted.
@@ -151,6 +152,7 @@ class ManifestBand(Entry):
     description: str | None = None
     source: str | None = None
     source_band: int | None = None
+    source_bands: tuple[int, ...] | None = None
     resampling: str | None = None
     statistics: BandStatistics | None = None
     masked: int | None = None
@@ -256,10 +258,11 @@ class ManifestFile(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestSource(Entry):
-    """A source: its files, and how they made one raster."""
+    """A source: its files, and how they made one raster, or an observation each."""
 
     name: str
     files: tuple[ManifestFile, ...]
     compose: str | None = None
     nodata: int | float | None = None
     unscale: bool | None = None
+    masked_observations: Literal["drop", "fill"] | None = None

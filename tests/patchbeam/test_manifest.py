@@ -62,6 +62,7 @@ def full() -> Manifest:
         gzip="indexed",
         naming="drive",
         mask_band="valid",
+        clip=True,
         bands=(
             ManifestBand(
                 name="B4",
@@ -84,6 +85,7 @@ def full() -> Manifest:
                 type="float32",
                 wire_type="float",
                 shape=(12, 320, 320),
+                source_bands=(3, 1, 2),
                 times=("2021-05-01T00:00:00Z", "2021-06-01T00:00:00Z"),
                 nodata=math.nan,
                 statistics=BandStatistics(
@@ -110,6 +112,7 @@ def full() -> Manifest:
                 compose="median",
                 nodata=math.nan,
                 unscale=False,
+                masked_observations="fill",
                 files=(
                     ManifestFile(path="s2/a.tif", size_bytes=10, modified="2023-11-14T22:13:20.123456789Z"),
                 ),
