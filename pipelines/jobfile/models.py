@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from patchbeam.plan import BLOCK_BYTES
@@ -29,9 +29,9 @@ Resampling = Literal[
 ]
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("true and false are not numbers")
+def _no_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("holds a NUL character, which no file name can; take it out")
     return value
 
 
@@ -43,9 +43,13 @@ def _pair(value: Any) -> Any:
     return [value, value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
-Whole = Annotated[int, BeforeValidator(_number)]
-Paths = Annotated[list[str], BeforeValidator(_one_or_many), Field(min_length=1)]
+# strict: a number in quotes, or a boolean in its place, is a slip and is said to be one
+Number = Annotated[float, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Text = Annotated[str, Field(min_length=1)]
+Path = Annotated[str, Field(min_length=1), AfterValidator(_no_nul)]
+Paths = Annotated[list[Path], BeforeValidator(_one_or_many), Field(min_length=1)]
 
 
 class Model(BaseModel):
@@ -62,8 +66,8 @@ class SourceModel(Model):
     nodata: Number | None = Field(None, description="replaces the files' own nodata value")
     crs: str | None = Field(None, description="CRS of files that carry none")
     resampling: Resampling = Field("nearest", description="for bands that do not say it themselves")
-    unscale: bool = Field(False, description="apply the scale and offset tags")
-    series: bool = Field(False, description="one observation a file: its bands are array bands")
+    unscale: Flag = Field(False, description="apply the scale and offset tags")
+    series: Flag = Field(False, description="one observation a file: its bands are array bands")
     time: str | None = Field(None, description="strptime pattern of the date in the file name")
     masked_observations: Literal["drop", "fill"] = Field(
         "drop",
@@ -74,7 +78,7 @@ class SourceModel(Model):
 class BandModel(Model):
     """One band of the export."""
 
-    name: str | None = Field(None, description="feature name; default: the band's own name")
+    name: Text | None = Field(None, description="feature name; default: the band's own name")
     source: str | None = Field(None, description="default: the only source")
     band: Whole | str | list[Whole] | None = Field(
         None,
@@ -102,7 +106,7 @@ class GridModel(Model):
     region_crs: str | None = Field(
         None, description="default: EPSG:4326 for GeoJSON, the export CRS for a box"
     )
-    clip: bool = Field(False, description="mask pixels whose centre lies outside the region")
+    clip: Flag = Field(False, description="mask pixels whose centre lies outside the region")
 
 
 def _sources(value: Any) -> Any:
@@ -139,14 +143,14 @@ class ExportImageJob(Model):
     numbers: Literal["float", "native"] = "float"
     gzip: Literal["indexed", "zlib6"] = "indexed"
     naming: Literal["drive", "gcs"] = "drive"
-    mask_band: Annotated[str, Field(min_length=1)] | None = Field(
+    mask_band: Text | None = Field(
         None, description="name of one more uint8 band, 1 where every band is valid"
     )
-    strict: bool = Field(False, description="refuse numbers that float32 would round")
-    block_bytes: Annotated[int, BeforeValidator(_number), Field(ge=1 << 16)] = Field(
+    strict: Flag = Field(False, description="refuse numbers that float32 would round")
+    block_bytes: Annotated[Whole, Field(ge=1 << 16, le=1 << 40)] = Field(
         BLOCK_BYTES, description="bound on one read block"
     )
-    output: Annotated[str, Field(min_length=1)] = Field(description="prefix of the files to write")
+    output: Path = Field(description="prefix of the files to write")
 
 
 JOBS: dict[str, type[Model]] = {"export-image": ExportImageJob}
