@@ -25,6 +25,7 @@ Form = Literal["plain", "gzip, indexed members", "gzip"]
 LOOKED_AT = 1000
 """Records of a file that are parsed for their features; all are counted and checked."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFeature:
     """One feature as it stands in the records that were looked at.

@@ -131,7 +131,10 @@ def test_float64_beyond_float32(tmp_path: Path) -> None:
         ({"formatOptions": {"tensorDepths": {"k": 0}}}, r"tensorDepths\.k: 0 is not a whole number"),
         ({"maskBand": "a"}, "maskBand: 'a' is the name of a band"),
         ({"gzip": "zlib6", "formatOptions": {"compressed": False}}, "gzip: zlib6.*compressed: false"),
-        ({"formatOptions": {"defaultValue": float("nan")}}, "NaN is not a number that the integer bands a, k"),
+        (
+            {"formatOptions": {"defaultValue": float("nan")}},
+            "NaN is not a number that the integer bands a, k",
+        ),
         ({"formatOptions": {"maxFileSize": 60}}, r"maxFileSize: 60 bytes is less than one record"),
         (
             {"sources": {"image": {"path": "image.tif", "maskedObservations": "fill"}}, "bands": ["B1"]},
@@ -151,7 +154,9 @@ def test_what_cannot_go_together_is_refused(tmp_path: Path, job: dict[str, Any],
         "output": "out/x",
         **job,
     }
-    if "formatOptions" in job and not {"tensorDepths", "collapseBands", "sequenceData"} & {*job["formatOptions"]}:
+    if "formatOptions" in job and not {"tensorDepths", "collapseBands", "sequenceData"} & {
+        *job["formatOptions"]
+    }:
         given["formatOptions"] = (options if job["formatOptions"] else PATCH) | job["formatOptions"]
     else:
         given["formatOptions"] = PATCH | job.get("formatOptions", {} if "bands" in job else options)
@@ -169,7 +174,11 @@ def test_what_cannot_go_together_is_refused(tmp_path: Path, job: dict[str, Any],
             {"numbers": "native", "formatOptions": {"defaultValue": 1e19}},
             r"becomes 10000000000000000000 in the uint64 band B1",
         ),
-        ("int64", {"formatOptions": {"defaultValue": 2**53 + 1}}, r"defaultValue: 9007199254740993 .*float64"),
+        (
+            "int64",
+            {"formatOptions": {"defaultValue": 2**53 + 1}},
+            r"defaultValue: 9007199254740993 .*float64",
+        ),
     ],
 )
 def test_default_values_that_no_record_holds(
@@ -177,4 +186,7 @@ def test_default_values_that_no_record_holds(
 ) -> None:
     image(tmp_path, [1], dtype)
     with pytest.raises(JobError, match=reason):
-        plan_of({"sources": "image.tif", "output": "x", **job, "formatOptions": PATCH | job["formatOptions"]}, tmp_path)
+        plan_of(
+            {"sources": "image.tif", "output": "x", **job, "formatOptions": PATCH | job["formatOptions"]},
+            tmp_path,
+        )
