@@ -29,7 +29,10 @@ def check_destination(plan: ExportPlan, *, overwrite: bool) -> None:
         raise OutputUnusable(
             f"output: {plan.output} ends in a folder; add the beginning of the file names, {plan.output}scene"
         )
-    storage.check_writable(plan.output)
+    try:
+        storage.check_writable(plan.output)
+    except OutputUnusable as error:
+        raise OutputUnusable(f"output: {error}") from error
     there = outputs_there(plan.output)
     if there and not overwrite:
         names = ", ".join(storage.split(path)[1] for path in there[:3]) + (", …" if len(there) > 3 else "")

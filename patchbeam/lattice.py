@@ -63,12 +63,19 @@ def check_size(width: int, height: int, what: str) -> None:
         GridError: names ``what`` gives the grid.
     """
     if width < 1 or height < 1:
-        raise GridError(f"{what}: gives a grid of {width} × {height} pixels: the region has no area")
+        raise GridError(
+            f"{what}: gives a grid of {width} × {height} pixels: the region has no area, or is far smaller "
+            "than a pixel; give a larger region or smaller pixels"
+        )
     if width > MAX_SIDE or height > MAX_SIDE:
         raise GridError(
-            f"{what}: gives a grid of {width} × {height} pixels, more than {MAX_SIDE} a side; give larger "
-            "pixels or a smaller region"
+            f"{what}: gives a grid of {_count(width)} × {_count(height)} pixels, more than "
+            f"{MAX_SIDE} a side; give larger pixels or a smaller region"
         )
+
+
+def _count(pixels: int) -> str:
+    return str(pixels) if pixels < 10**15 else f"1e{int(math.log10(pixels))}"
 
 
 def turned(grid: GeoBox, turns: int) -> GeoBox:

@@ -134,7 +134,7 @@ class _Reader:
         return self._values[name][1] if name in self._values else None
 
     def _refuse(self, name: str, allowed: str, suffix: str = "") -> JobError:
-        return JobError(f"{self.path(name)}{suffix}: {self._get(name)!r} is not {allowed}")
+        return JobError(f"{self.path(name)}{suffix}: {_short(self._get(name))} is not {allowed}")
 
     def pair(self, name: str, default: tuple[int, int]) -> tuple[int, int]:
         value = self._get(name)
@@ -146,7 +146,8 @@ class _Reader:
         for i, number in enumerate(pair):
             if not _is_int(number) or not 0 < number < 1 << 31:
                 raise JobError(
-                    f"{self.path(name)}[{i}]: {number!r} is not a whole number of pixels greater than 0; "
+                    f"{self.path(name)}[{i}]: {_short(number)} is not a whole number of pixels greater than "
+                    "0 and below 2**31; "
                     f"give [width, height], for instance {list(default)}"
                 )
         return int(pair[0]), int(pair[1])
@@ -163,8 +164,10 @@ class _Reader:
         value = self._get(name)
         if value is None:
             return default
-        if not _is_int(value) or value <= 0:
-            raise self._refuse(name, f"a whole number of bytes greater than 0; the default is {default}")
+        if not _is_int(value) or not 0 < value < 1 << 63:
+            raise self._refuse(
+                name, f"a whole number of bytes greater than 0 and below 2**63; the default is {default}"
+            )
         return int(value)
 
     def number(self, name: str, default: float) -> float:
@@ -173,10 +176,12 @@ class _Reader:
             return default
         if isinstance(value, str) and value.strip().lower() in ("nan", ".nan"):
             return math.nan
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isinf(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._refuse(name, "a finite number or NaN")
         if isinstance(value, int) and (abs(value) >= 1 << 1023 or int(float(value)) != value):
             raise self._refuse(name, "a number that float64 holds exactly")
+        if math.isinf(value):
+            raise self._refuse(name, "a finite number or NaN")
         return float(value)
 
     def share(self, name: str, default: float) -> float:
@@ -195,8 +200,17 @@ class _Reader:
             raise self._refuse(name, "a map of array band to depth, for instance {ndvi: 12}")
         for band, depth in value.items():
             if not _is_int(depth) or not 0 < depth < 1 << 31:
-                raise JobError(f"{self.path(name)}.{band}: {depth!r} is not a whole number greater than 0")
+                raise JobError(
+                    f"{self.path(name)}.{band}: {_short(depth)} is not a whole number greater than 0"
+                )
         return {str(band): int(depth) for band, depth in value.items()}
+
+
+def _short(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 1 << 256:
+        return f"a number of {value.bit_length()} bits"  # Python refuses to print the longest ones
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _is_int(value: object) -> bool:

@@ -111,8 +111,9 @@ def parse_region(value: Any, key: str = "grid.region") -> Region:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 4:
         xmin, ymin, xmax, ymax = (_number(v, f"{key}[{i}]") for i, v in enumerate(value))
         return Region(key=key, box=(xmin, ymin, xmax, ymax))
+    shown = list(value) if isinstance(value, tuple) else value
     raise GridError(
-        f"{key}: {str(value)[:80]!r} is neither a GeoJSON geometry, Feature or FeatureCollection nor "
+        f"{key}: {str(shown)[:80]!r} is neither a GeoJSON geometry, Feature or FeatureCollection nor "
         "[xmin, ymin, xmax, ymax]"
     )
 
@@ -187,9 +188,13 @@ def _list(value: Any, where: str) -> Sequence[Any]:
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise GridError(f"{where}: {value!r} is not a number")
-    if not math.isfinite(value):
-        raise GridError(f"{where}: {value} is not finite")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise GridError(f"{where}: a number of {value.bit_length()} bits is no coordinate") from None
+    if not math.isfinite(number):
+        raise GridError(f"{where}: {value} is not finite; give a number")
+    return number
 
 
 def _crs_member(value: Mapping[str, Any], key: str) -> CRS | None:

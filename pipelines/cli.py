@@ -7,13 +7,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
 from pipelines import logs
+
+if TYPE_CHECKING:
+    from patchbeam.plan import ExportPlan
+
+_WARNINGS = 3
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,15 +53,26 @@ def _job_options(command: F) -> F:
     return command
 
 
+def _warn(plan: ExportPlan) -> None:
+    from patchbeam.rasters.reader import ImageReader
+
+    warnings = ImageReader(plan.sources, plan.bands, plan.grid).warnings
+    for text in warnings[:_WARNINGS]:
+        click.echo(f"warning: {text}", err=True)
+    if len(warnings) > _WARNINGS:
+        click.echo(f"warning: the same goes for {len(warnings) - _WARNINGS} more bands", err=True)
+
+
 @cli.command("plan")
 @_job_options
 @click.option("--json", "as_json", is_flag=True, help="print the plan as JSON")
 def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
     """Print what a job will do: grid, patches, shards, bytes. Reads headers only."""
-    from pipelines.resolve import load_plan
     from pipelines.plan_text import plan_text
+    from pipelines.resolve import load_plan
 
     plan = load_plan(job, overrides)
+    _warn(plan)
     click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_text(plan))
 
 
@@ -70,10 +86,11 @@ def export_image_command(
 ) -> None:
     """Export rasters as training records. What follows -- goes to Beam."""
     from pipelines.export_image import run_export
-    from pipelines.resolve import load_plan
     from pipelines.plan_text import summary_text
+    from pipelines.resolve import load_plan
 
     plan = load_plan(job, overrides)
+    _warn(plan)
     manifest = run_export(plan, beam_arguments, workers=workers, overwrite=overwrite)
     click.echo(summary_text(plan, manifest))
 

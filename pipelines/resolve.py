@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from patchbeam import storage
-from patchbeam.errors import GridError, JobError, SourceError
-from patchbeam.grid import GridOptions, clip_region, require_overlap, resolve_grid
+from patchbeam.errors import GridError, JobError, OutputUnusable, SourceError
+from patchbeam.grid import GridOptions, clip_region, parse_region, require_overlap, resolve_grid
 from patchbeam.options import FormatOptions
 from patchbeam.plan import ExportPlan
 from patchbeam.rasters.bands import BandSpec, resolve_bands
@@ -58,7 +58,7 @@ def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
         sources=sources,
         bands=bands,
         options=options,
-        output=resolve_path(job.output, base),
+        output=_output(job.output, base),
         edge=job.edge,
         numbers=job.numbers,
         gzip=job.gzip,
@@ -78,6 +78,21 @@ def resolve_path(path: str, base: str) -> str:
     if "://" in base:
         return storage.join(base, path)
     return os.path.normpath(os.path.join(base, path))
+
+
+def _output(path: str, base: str) -> str:
+    try:
+        storage.is_remote(path)
+    except JobError as error:
+        raise OutputUnusable(f"output: {error}") from None
+    folder, slash, name = path.rpartition("/")
+    if name in ("", ".", ".."):
+        parent = folder + slash if not name else f"{path}/"
+        raise OutputUnusable(
+            f"output: {path!r} names a folder; add the beginning of the file names, for instance "
+            f"{parent}scene"
+        )
+    return resolve_path(path, base)
 
 
 def _source(name: str, model: SourceModel, base: str) -> Source:
@@ -153,9 +168,17 @@ def _region(value: Any, base: str) -> Any:
     path = resolve_path(value, base)
     try:
         text = storage.read_bytes(path)
-    except OSError as error:
-        raise GridError(f"grid.region: {error}") from None
+    except (OSError, JobError) as error:
+        raise GridError(
+            f"grid.region: {error}; give a GeoJSON file (relative paths start at the job file's folder), "
+            "GeoJSON itself or [xmin, ymin, xmax, ymax]"
+        ) from None
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise GridError(f"grid.region: {path} is not GeoJSON: {error}") from None
+        region = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise GridError(
+            f"grid.region: {path} is not GeoJSON: {error}; give a file of GeoJSON, as ogr2ogr -f GeoJSON "
+            "writes it"
+        ) from None
+    parse_region(region, f"grid.region: {path}: GeoJSON")
+    return region

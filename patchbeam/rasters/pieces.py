@@ -94,7 +94,8 @@ def read_piece(
         values = dataset.read(list(indexes), window=window, out=out)
         return values, file_valid(dataset, header, indexes, window, values, nodata)
     except RasterioError as e:
-        cause = f"{e} ({e.__cause__})" if e.__cause__ else str(e)
+        # rasterio's own text says only that GDAL's says more
+        cause = str(e.__cause__ or e).rstrip(".")
         failure = ReadFailed(
             f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top}"
             f" to {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"

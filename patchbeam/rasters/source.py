@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from patchbeam.errors import SourceError, nearest
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
+from patchbeam.rasters.masks import usable_nodata
 from patchbeam.rasters.times import observation_time
 
 __all__ = ["COMPOSES", "RESAMPLINGS", "RasterFile", "Source", "check_choice", "open_source", "read_header"]
@@ -61,7 +64,7 @@ class Source:
     def __post_init__(self) -> None:
         key = f"sources.{self.name}"
         if not self.files:
-            raise SourceError(f"{key}: no files; give a path, a list of paths or a pattern that matches some")
+            raise SourceError(f"{key}.path: no files; give a path, a list of paths or a pattern that matches some")
         check_choice(f"{key}.compose", self.compose, COMPOSES)
         check_choice(f"{key}.resampling", self.resampling, RESAMPLINGS)
         if self.series and (self.times is None or len(self.times) != len(self.files)):
@@ -112,6 +115,12 @@ def open_source(
     """
     key = f"sources.{name}"
     files = [read_header(path, key, crs=crs) for path in paths]
+    types = sorted({dtype for file in files for dtype in file.dtypes})
+    if nodata is not None and not any(usable_nodata(nodata, np.dtype(dtype)) for dtype in types):
+        raise SourceError(
+            f"{key}.nodata: {nodata:g} is no number that the files' type {' or '.join(types)} holds, so it "
+            "would mask nothing; give the value that stands in the files, or leave nodata out"
+        )
     times: tuple[str, ...] | None = None
     if series:
         dated = sorted(((observation_time(file, time, key), file.path, i) for i, file in enumerate(files)))

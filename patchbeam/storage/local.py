@@ -252,7 +252,9 @@ def check_writable(prefix: str) -> None:
         if not os.path.isdir(nearest):
             kind = "a link to nothing" if os.path.islink(nearest) else "a file, not a folder"
             raise OutputUnusable(f"{prefix}: cannot write here: {nearest} is {kind}; choose another output")
-        probe = os.path.join(nearest, f"{TEMPORARY}{secrets.token_hex(8)}.probe")
+        # as long as the longest name that comes of the prefix, which the file system may refuse
+        name = f"{TEMPORARY}{secrets.token_hex(8)}.{os.path.basename(prefix)}.probe"
+        probe = os.path.join(nearest, name)
         try:
             with open(probe, "xb") as file:
                 file.write(b"probe")

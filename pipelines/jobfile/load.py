@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import types
-import typing
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from patchbeam.errors import JobError, nearest
 from patchbeam.storage import is_remote, read_bytes
+from pipelines.jobfile.messages import describe_all
 from pipelines.jobfile.models import JOBS, Model
+from pipelines.jobfile.yamltext import parse_yaml
 
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which a key may stand once only; YAML itself would keep the last one silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable):
-                if key in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} stands twice", key_node.start_mark
-                    )
-                seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def parse_yaml(text: str, name: str) -> Any:
-    """Parses YAML (or JSON, which is YAML).
-
-    Raises:
-        JobError: malformed text, with line and column.
-    """
-    try:
-        # the loader is a SafeLoader: it makes plain values only
-        return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        context = f" ({error.context})" if error.context else ""
-        raise JobError(f"{name}{where}: not YAML: {error.problem}{context}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise JobError(f"{name}: not YAML: {error}") from None
+# GeoJSON in a job file is the deepest there is: 4 levels of lists in 3 of maps.
+_DEEPEST = 32
 
 
 def read_job_mapping(path: str, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -57,18 +24,50 @@ def read_job_mapping(path: str, overrides: Iterable[str] = ()) -> dict[str, Any]
     Raises:
         JobError: the file is missing or malformed, or an override has no ``=`` or no such place.
     """
+    if not path:
+        raise JobError("the name of the job file is empty; give one, for instance configs/export_image.yaml")
     if not is_remote(path) and not Path(path).is_file():
-        raise JobError(f"{path}: no such job file")
+        what = "a folder" if Path(path).is_dir() else "not there"
+        raise JobError(f"{path}: this job file is {what}; give the path of a YAML or JSON file")
     try:
-        text = read_bytes(path).decode("utf-8")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise JobError(f"{path}, byte {error.start}: not UTF-8 text; a job file is YAML or JSON") from None
+        raise JobError(
+            f"{path}, byte {error.start}: not UTF-8 text; a job file is YAML or JSON, saved as UTF-8"
+        ) from None
+    except OSError as error:
+        raise JobError(f"{error}; a job file must be readable") from None
     mapping = parse_yaml(text, path)
     if not isinstance(mapping, dict):
-        raise JobError(f"{path}: a job file is a map of keys to values, this is {_kind(mapping)}")
+        raise JobError(
+            f"{path}: a job file is a map of keys to values, this is {_kind(mapping)}; begin with "
+            "job: export-image"
+        )
     for override in overrides:
         apply_override(mapping, override)
+    check_keys(mapping, path)
     return mapping
+
+
+def check_keys(value: Any, name: str, place: str = "", depth: int = 0) -> None:
+    """Refuses keys that are not text; YAML makes numbers of ``1:`` and booleans of ``no:``.
+
+    Raises:
+        JobError: naming the place and the key.
+    """
+    if depth > _DEEPEST:
+        raise JobError(f"{name}: {place[:80]}…: more than {_DEEPEST} levels deep; a job file has few")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise JobError(
+                    f"{name}: {place.lstrip('.') or 'the job'}: the key {key!r} is not text; "
+                    f'put it in quotes: "{key}"'
+                )
+            check_keys(item, name, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            check_keys(item, name, f"{place}[{i}]", depth + 1)
 
 
 def apply_override(mapping: dict[str, Any], override: str) -> None:
@@ -78,6 +77,8 @@ def apply_override(mapping: dict[str, Any], override: str) -> None:
         raise JobError(
             f"--set {override}: give KEY=VALUE, for instance formatOptions.patchDimensions=[512,512]"
         )
+    if not all(key.strip().split(".")):
+        raise JobError(f"--set {override}: a name in {key!r} is empty; write for instance grid.scale=10")
     value = parse_yaml(text, f"--set {key}")
     *parents, last = key.strip().split(".")
     place: Any = mapping
@@ -125,61 +126,9 @@ def load_job(path: str, overrides: Iterable[str] = (), kind: str | None = None) 
     try:
         return model.model_validate(mapping)
     except ValidationError as error:
-        lines = [describe(model, item) for item in error.errors()]
+        lines = describe_all(model, error.errors())
         head = f"{path}: " if len(lines) == 1 else f"{path}: {len(lines)} errors:\n  "
         raise JobError(head + "\n  ".join(lines)) from None
-
-
-def describe(model: type[BaseModel], item: Mapping[str, Any]) -> str:
-    """Turns one of pydantic's errors into a line: key path, value, what is allowed."""
-    loc = [part for part in item["loc"] if not _is_union_tag(part)]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
-    value = item.get("input")
-    match item["type"]:
-        case "extra_forbidden":
-            known = _known_keys(model, loc[:-1])
-            return f"{path}: unknown key; known are {', '.join(known)}{nearest(str(loc[-1]), known)}"
-        case "missing":
-            return f"{path}: this key is missing"
-        case "literal_error":
-            return f"{path}: {_short(value)} is not allowed; allowed: {item['ctx']['expected']}"
-        case "value_error":
-            return f"{path}: {_short(value)}: {item['ctx']['error']}"
-        case _:
-            message = item["msg"]
-            return f"{path}: {_short(value)}: {message[0].lower()}{message[1:]}"
-
-
-def _is_union_tag(part: object) -> bool:
-    # pydantic puts the branch of a union into the location
-    return isinstance(part, str) and (
-        part in ("int", "str", "float") or part.startswith(("function-", "list["))
-    )
-
-
-def _known_keys(model: type[BaseModel], loc: list[Any]) -> list[str]:
-    kind: Any = model
-    for part in loc:
-        models = list(_models(kind))
-        field = next((f for m in models for n, f in m.model_fields.items() if part in (n, f.alias)), None)
-        kind = field.annotation if field is not None else kind
-    return sorted(str(f.alias or n) for m in _models(kind) for n, f in m.model_fields.items())
-
-
-def _models(annotation: Any) -> Iterable[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    elif typing.get_origin(annotation) in (typing.Union, types.UnionType, list, dict, typing.Annotated):
-        for argument in typing.get_args(annotation):
-            yield from _models(argument)
-
-
-def _short(value: Any) -> str:
-    try:
-        text = json.dumps(value)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _kind(value: Any) -> str:
