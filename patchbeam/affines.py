@@ -42,7 +42,9 @@ def from_affine6(numbers: Sequence[float], key: str = "grid.crsTransform") -> Af
             raise GridError(f"{key}[{i}]: {value!r} is not a finite number")
     a, b, c, d, e, f = (float(v) for v in numbers)
     if not abs(a * e - b * d) > 1e-12 * (math.hypot(a, d) * math.hypot(b, e)):
-        raise GridError(f"{key}: {list(numbers)} is singular: its pixels have no area; give scales that are not 0")
+        raise GridError(
+            f"{key}: {list(numbers)} is singular: its pixels have no area; give scales that are not 0"
+        )
     return Affine(a, b, c, d, e, f)
 
 

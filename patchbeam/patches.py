@@ -107,8 +107,9 @@ class PatchGrid:
         patch_width, patch_height = self.patch_width_height
         if self.edge == "drop" and (self.width < patch_width or self.height < patch_height):
             raise GridError(
-                f"formatOptions.patchDimensions: the grid of {self.width} × {self.height} pixels is smaller than one patch of "
-                f"{patch_width} × {patch_height}, so edge: drop would leave nothing; give edge: pad, smaller patches or a larger region"
+                f"formatOptions.patchDimensions: the grid of {self.width} × {self.height} pixels is smaller "
+                f"than one patch of {patch_width} × {patch_height}, so edge: drop would leave nothing; give "
+                "edge: pad, smaller patches or a larger region"
             )
 
     @property

@@ -191,7 +191,10 @@ def _number(value: Any, where: str) -> float:
     try:
         number = float(value)
     except OverflowError:
-        raise GridError(f"{where}: a number of {value.bit_length()} bits is no coordinate") from None
+        digits = int(value).bit_length() * 3 // 10
+        raise GridError(
+            f"{where}: a number of {digits} digits is no coordinate; give one in CRS units"
+        ) from None
     if not math.isfinite(number):
         raise GridError(f"{where}: {value} is not finite; give a number")
     return number
