@@ -95,6 +95,35 @@ def export_image_command(
     click.echo(summary_text(plan, manifest))
 
 
+@cli.command("import-image")
+@_job_options
+@click.option(
+    "--output", metavar="PREFIX", help="prefix of the map; default for an export's prefix: PREFIX-map"
+)
+@click.option("--overwrite", is_flag=True, help="replace an earlier map with the same prefix")
+@click.option(
+    "--resume", is_flag=True, help="keep tiles that an earlier attempt of the same import has finished"
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores")
+@click.argument("beam_arguments", nargs=-1, type=click.UNPROCESSED)
+def import_image_command(
+    job: str,
+    overrides: Sequence[str],
+    output: str | None,
+    overwrite: bool,
+    resume: bool,
+    workers: int | None,
+    beam_arguments: Sequence[str],
+) -> None:
+    """Make a map of prediction records. JOB is a job file or the prefix of an export."""
+    from pipelines.import_image import run_import, summary_text
+    from pipelines.resolve_import import load_import
+
+    plan = load_import(job, overrides, output)
+    report = run_import(plan, beam_arguments, workers=workers, overwrite=overwrite, resume=resume)
+    click.echo(summary_text(plan, report))
+
+
 @cli.command("scene")
 @click.argument("out", type=click.Path())
 @click.option("--width", type=int, default=2048, show_default=True, help="pixels")

@@ -93,17 +93,28 @@ class PatchSource:
         Raises:
             CorruptRecord: damaged, without a feature that is read, or with a length that fits no form.
         """
+        schema = self._schema
+        for patch, arrays, with_margin in self.read_features(part):
+            valid = None if schema.mask is None else arrays[schema.mask][0] != 0
+            bands = [arrays[band.feature][band.channel] for band in schema.bands]
+            yield PatchPixels(patch, bands, valid, with_margin)
+
+    def read_features(self, part: Part) -> Iterator[tuple[int, dict[str, Array], bool]]:
+        """Yields patch, ``(channel, row, col)`` of each feature, and whether margins are in them.
+
+        Raises:
+            CorruptRecord: as :meth:`read`.
+        """
         if self._per_patch > 1:
             yield self._read_pixels(int(part.patches[0]), part.first * self._per_patch)
-            return
-        if self._order is not None:
+        elif self._order is not None:
             record = int(self._order[part.first])
             yield self._decoded(int(part.patches[0]), record, self._files[record])
-            return
-        for i, data in enumerate(self._files.read_range(part.first, len(part.patches))):
-            yield self._decoded(int(part.patches[i]), part.first + i, data)
+        else:
+            for i, data in enumerate(self._files.read_range(part.first, len(part.patches))):
+                yield self._decoded(int(part.patches[i]), part.first + i, data)
 
-    def _decoded(self, patch: int, record: int, data: memoryview) -> PatchPixels:
+    def _decoded(self, patch: int, record: int, data: memoryview) -> tuple[int, dict[str, Array], bool]:
         decoder = getattr(self._local, "decoder", None)
         if decoder is None:
             decoder = self._local.decoder = ExampleDecoder(list(self._schema.depths))
@@ -117,13 +128,7 @@ class PatchSource:
         margins = {with_margin for _, with_margin in arrays.values()}
         if len(margins) > 1:
             arrays = {name: (self._cropped(*pair), False) for name, pair in arrays.items()}
-        return self._patch(patch, {name: array for name, (array, _) in arrays.items()}, margins == {True})
-
-    def _patch(self, patch: int, arrays: dict[str, Array], with_margin: bool) -> PatchPixels:
-        schema = self._schema
-        valid = None if schema.mask is None else arrays[schema.mask][0] != 0
-        bands = [arrays[band.feature][band.channel] for band in schema.bands]
-        return PatchPixels(patch, bands, valid, with_margin)
+        return patch, {name: array for name, (array, _) in arrays.items()}, margins == {True}
 
     def _shaped(
         self, name: str, depth: int, values: dict[str, Values], data: memoryview
@@ -153,7 +158,7 @@ class PatchSource:
         width, height = self._layout.patches.patch_width_height
         return array[:, y : y + height, x : x + width]
 
-    def _read_pixels(self, patch: int, first: int) -> PatchPixels:
+    def _read_pixels(self, patch: int, first: int) -> tuple[int, dict[str, Array], bool]:
         table = PixelTable(self._schema.depths, self._per_patch)
         try:
             table.fill(list(self._files.read_range(first, self._per_patch)))
@@ -163,7 +168,7 @@ class PatchSource:
             raise self._at(error, first + (error.record or 0), patch) from None
         width, height = self._layout.patches.patch_width_height
         columns = table.columns()
-        return self._patch(patch, {n: c.reshape(-1, height, width) for n, c in columns.items()}, False)
+        return patch, {name: c.reshape(-1, height, width) for name, c in columns.items()}, False
 
     def _at(self, error: CorruptRecord, record: int, patch: int) -> CorruptRecord:
         number, own = self._files.locate(record)

@@ -245,7 +245,8 @@ def footprint(grid: GeoBox) -> tuple[dict[str, Any] | None, list[float]]:
         outline = grid_outline(grid, CRS("EPSG:4326"), "the tile")
     except GridError:
         return None, [-180.0, -90.0, 180.0, 90.0]
-    outline = shapely.simplify(outline, 1e-9)
+    west, south, east, north = outline.bounds
+    outline = shapely.simplify(outline, 1e-5 * max(east - west, north - south))
     return shapely.geometry.mapping(outline), [float(v) for v in outline.bounds]
 
 

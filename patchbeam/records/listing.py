@@ -29,10 +29,8 @@ def list_records(given: Sequence[str], key: str = "records") -> list[str]:
         JobError: nothing matches, a file is missing, a number is missing or taken twice, or files are
             listed in another order than their numbers.
     """
-    if len(given) == 1 and not _WILDCARD.search(given[0]):
+    if len(given) == 1 and is_prefix(given[0]):
         only = given[0]
-        if storage.exists(only):
-            return [only]
         shards = parse_shards(storage.list_names(only), only)
         if not shards:
             raise JobError(f"{key}: {only} is no file, and no record files start with it{_near(only)}")
@@ -53,6 +51,11 @@ def list_records(given: Sequence[str], key: str = "records") -> list[str]:
         raise JobError(f"{key}: {', '.join(twice)} is listed twice")
     _check_listed(names, key)
     return names
+
+
+def is_prefix(entry: str) -> bool:
+    """Whether an entry is neither a pattern nor a file."""
+    return not _WILDCARD.search(entry) and not storage.exists(entry)
 
 
 def matching(pattern: str) -> list[str]:

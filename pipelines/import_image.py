@@ -1,0 +1,146 @@
+"""``import-image``: prediction records and a mixer or manifest to GeoTIFF tiles.
+
+Also a module for people who submit with Python:
+``python -m pipelines.import_image --job configs/import_image.yaml --runner=DataflowRunner …``
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from patchbeam import storage
+from patchbeam.errors import (
+    CountMismatch,
+    OutputExists,
+    OutputUnusable,
+    PatchbeamError,
+    ReadFailed,
+    WriteFailed,
+)
+from patchbeam.mosaic.plan import ImportPlan
+from patchbeam.mosaic.tiles import existing_maps, import_name
+from patchbeam.pool import close_pools
+from pipelines.arguments import split_arguments
+from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from transforms.import_image import RecordsToTiles
+
+_LOG = logging.getLogger(__name__)
+
+
+def check_map_destination(plan: ImportPlan, *, overwrite: bool) -> None:
+    """Refuses a destination that cannot take the map.
+
+    Raises:
+        OutputUnusable: it cannot be written.
+        OutputExists: files of an earlier map are there and ``overwrite`` is false.
+    """
+    _, name = storage.split(plan.output)
+    if not name:
+        raise OutputUnusable(
+            f"output: {plan.output} ends in a folder; add the beginning of the file names, {plan.output}map"
+        )
+    storage.check_writable(plan.output)
+    there = existing_maps(storage.list_names(plan.output), plan.output)
+    if there and not overwrite:
+        names = ", ".join(storage.split(path)[1] for path in there[:3]) + (", …" if len(there) > 3 else "")
+        raise OutputExists(
+            f"output: {len(there)} files of an earlier map stand at {plan.output} ({names}); give another "
+            "output, or "
+            "--overwrite to replace them"
+        )
+
+
+def run_import(
+    plan: ImportPlan,
+    beam_arguments: Sequence[str] = (),
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Runs an import and returns what its completion file says.
+
+    Args:
+        plan: the import.
+        beam_arguments: Beam's own options.
+        workers: threads of a local run; default all cores.
+        overwrite: whether an earlier map with this prefix is replaced.
+        resume: whether tiles that an earlier attempt of the same import has finished are kept.
+
+    Raises:
+        JobError: the destination or the records cannot be used; nothing has been written.
+        PatchbeamError: the run failed; nothing has been published. Temporary files stay only when storage
+            failed or the run was interrupted, for ``resume``.
+        KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
+    """
+    options, threads = beam_options(beam_arguments, workers)
+    pipeline = new_pipeline(options)
+    check_map_destination(plan, overwrite=overwrite)
+    folder = plan.temporary_folder
+    if not resume:
+        storage.delete_tree(folder)
+    pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite)
+    try:
+        pipeline.run().wait_until_finish()
+    except BaseException as error:
+        close_pools()
+        if was_interrupted(error):
+            text = (
+                f"finished tiles are kept in {folder}; run it again with --resume"
+                if is_local(options)
+                else f"the job goes on where it runs and will publish {plan.output}; cancel it there"
+            )
+            raise KeyboardInterrupt(text) from error
+        original = original_error(error)
+        if isinstance(original, PatchbeamError) and not isinstance(original, ReadFailed | WriteFailed):
+            _clean_up(folder)
+        if original is error:
+            raise
+        raise original from error
+    name = import_name(plan.output)
+    if not storage.exists(name):
+        raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
+    report: dict[str, Any] = json.loads(storage.read_bytes(name))
+    return report
+
+
+def _clean_up(folder: str) -> None:
+    """Removes the temporary folder; a failure to do so must not hide the first one."""
+    try:
+        storage.delete_tree(folder)
+    except PatchbeamError as error:
+        _LOG.warning("temporary files are left, delete them: %s", error)
+
+
+def summary_text(plan: ImportPlan, report: dict[str, Any]) -> str:
+    """Returns what an import has written, for a terminal."""
+    grid, tiles = report["grid"], report["tiles"]
+    total = sum(tile["sizeBytes"] for tile in tiles)
+    dropped = report["patches"]["total"] - report["patches"]["kept"]
+    lines = [
+        f"map        {grid['width']} × {grid['height']} pixels, {grid['crs'][:40]}",
+        f"bands      {', '.join(report['bands'])} ({report['type']}, nodata {report['nodata']})",
+        f"tiles      {len(tiles)}, {total} bytes: {plan.output}*.tif",
+        f"over all   {plan.output}.vrt, {plan.output}-collection.json",
+        f"patches    {report['patchesPlaced']} placed" + (f", {dropped} without data" if dropped else ""),
+    ]
+    if not plan.layout.with_manifest:
+        lines.append("edge       a mixer does not say whether the export padded; the map covers all patches")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``python -m pipelines.import_image``; unknown options go to Beam."""
+    from pipelines.cli import main as command
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    own, beam_arguments = split_arguments(given, "configs/import_image.yaml")
+    return command(["import-image", *own, "--", *beam_arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
