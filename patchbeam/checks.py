@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from patchbeam import storage
-from patchbeam.errors import OutputExists, OutputUnusable
+from patchbeam.errors import OutputExists, OutputUnusable, ReadFailed
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import existing_outputs
 
@@ -31,9 +31,9 @@ def check_destination(plan: ExportPlan, *, overwrite: bool) -> None:
         )
     try:
         storage.check_writable(plan.output)
-    except OutputUnusable as error:
+        there = outputs_there(plan.output)
+    except (OutputUnusable, ReadFailed) as error:
         raise OutputUnusable(f"output: {error}") from error
-    there = outputs_there(plan.output)
     if there and not overwrite:
         names = ", ".join(storage.split(path)[1] for path in there[:3]) + (", …" if len(there) > 3 else "")
         raise OutputExists(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchbeam.errors import JobError
+from patchbeam.errors import EncodeError, JobError
 from patchbeam.pixels import default_for
 
 if TYPE_CHECKING:
@@ -23,7 +23,13 @@ def refuse_contradictions(plan: ExportPlan) -> None:
     Raises:
         JobError: names the keys, their values and what to do.
     """
-    limit, (least, _) = plan.options.max_file_size_bytes, plan.record_size
+    try:
+        limit, (least, _) = plan.options.max_file_size_bytes, plan.record_size
+    except EncodeError as error:
+        width, height = plan.patches.stored_width_height
+        raise JobError(
+            f"formatOptions.patchDimensions: {width} × {height} pixels with the margin: {error}"
+        ) from error
     if least > limit:
         raise JobError(
             f"formatOptions.maxFileSize: {limit} bytes is less than one record of {plan.record_kind} "

@@ -85,12 +85,13 @@ def _output(path: str, base: str) -> str:
         storage.is_remote(path)
     except JobError as error:
         raise OutputUnusable(f"output: {error}") from None
-    folder, slash, name = path.rpartition("/")
-    if name in ("", ".", ".."):
-        parent = folder + slash if not name else f"{path}/"
+    inside = path.removeprefix("gs://").rstrip("/")
+    remote = inside != path.rstrip("/")
+    if path.endswith("/") or inside.rpartition("/")[2] in ("", ".", "..") or (remote and "/" not in inside):
+        start = f"gs://{inside or 'BUCKET'}" if remote else inside
         raise OutputUnusable(
             f"output: {path!r} names a folder; add the beginning of the file names, for instance "
-            f"{parent}scene"
+            f"{start}/scene"
         )
     return resolve_path(path, base)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from pipelines.jobfile.yamltext import parse_yaml
 
 # GeoJSON in a job file is the deepest there is: 4 levels of lists in 3 of maps.
 _DEEPEST = 32
+
+# One of the two that UTF-16 makes of a character beyond U+FFFF; neither UTF-8 nor a file name can hold it.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def read_job_mapping(path: str, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -45,18 +49,24 @@ def read_job_mapping(path: str, overrides: Iterable[str] = ()) -> dict[str, Any]
         )
     for override in overrides:
         apply_override(mapping, override)
-    check_keys(mapping, path)
+    check_text(mapping, path)
     return mapping
 
 
-def check_keys(value: Any, name: str, place: str = "", depth: int = 0) -> None:
-    """Refuses keys that are not text; YAML makes numbers of ``1:`` and booleans of ``no:``.
+def check_text(value: Any, name: str, place: str = "", depth: int = 0) -> None:
+    """Refuses keys that are not text (YAML makes numbers of ``1:``), and text that cannot be written.
 
     Raises:
-        JobError: naming the place and the key.
+        JobError: naming the place.
     """
     if depth > _DEEPEST:
-        raise JobError(f"{name}: {place[:80]}…: more than {_DEEPEST} levels deep; a job file has few")
+        raise JobError(
+            f"{name}: {place.lstrip('.')[:40]}…: more than {_DEEPEST} levels deep; a job file has few"
+        )
+    if isinstance(value, str) and _HALF.search(value):
+        raise JobError(
+            f"{name}: {place.lstrip('.')}: {value!a} holds half of a character; write the whole one"
+        )
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -64,10 +74,11 @@ def check_keys(value: Any, name: str, place: str = "", depth: int = 0) -> None:
                     f"{name}: {place.lstrip('.') or 'the job'}: the key {key!r} is not text; "
                     f'put it in quotes: "{key}"'
                 )
-            check_keys(item, name, f"{place}.{key}", depth + 1)
+            check_text(key, name, place, depth + 1)
+            check_text(item, name, f"{place}.{key}", depth + 1)
     elif isinstance(value, list):
         for i, item in enumerate(value):
-            check_keys(item, name, f"{place}[{i}]", depth + 1)
+            check_text(item, name, f"{place}[{i}]", depth + 1)
 
 
 def apply_override(mapping: dict[str, Any], override: str) -> None:

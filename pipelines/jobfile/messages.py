@@ -14,7 +14,7 @@ from patchbeam.errors import nearest
 
 _WANTED = {
     "string_type": "text",
-    "string_too_short": "text that is not empty",
+    "string_too_short": "text of one character or more",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "int_type": "a whole number",

@@ -129,7 +129,7 @@ class ExportImageJob(Model):
     """``job: export-image``."""
 
     job: Literal["export-image"]
-    sources: Annotated[dict[str, SourceModel], BeforeValidator(_sources), Field(min_length=1)] = Field(
+    sources: Annotated[dict[Text, SourceModel], BeforeValidator(_sources), Field(min_length=1)] = Field(
         description="a path, or a map of source name to source"
     )
     bands: Annotated[list[BandModel], BeforeValidator(_bands), Field(min_length=1)] | None = Field(
