@@ -137,7 +137,8 @@ class PadCollate:
             padded = MEMORY.empty((len(arrays), *shapes.max(axis=0, initial=0).tolist()), arrays[0].dtype)
             padded[...] = self.value
             for place, array in enumerate(arrays):
-                padded[place][tuple(slice(size) for size in array.shape)] = array
+                corner: tuple[Any, ...] = (place, *map(slice, array.shape))
+                padded[corner] = array
             out.append(padded)
             if shapes.shape[1]:
                 extents.append(shapes)

@@ -217,6 +217,7 @@ class DataProvider(Sequence[Any]):
         self.shuffle = shuffle
         self.seed = resolve_seed(seed) if shuffle or seed is not None else 0
         self.next_epoch = 0
+        self._first: Batches | None = None
 
     @property
     def database(self) -> Database:
@@ -238,7 +239,9 @@ class DataProvider(Sequence[Any]):
     def __getitem__(self, batch: slice) -> Sequence[Any]: ...
     def __getitem__(self, batch: int | slice) -> Any:
         """Returns a batch of the first epoch."""
-        return self.epoch(0)[batch]
+        if self._first is None:
+            self._first = self.epoch(0)  # its order is computed once
+        return self._first[batch]
 
     def get_item(self, batch: int) -> Any:
         """Returns ``provider[batch]``."""
@@ -261,5 +264,5 @@ class DataProvider(Sequence[Any]):
 
     def _with(self, **changes: Any) -> DataProvider:
         made = DataProvider.__new__(DataProvider)
-        made.__dict__.update(self.__dict__, **changes)
+        made.__dict__.update(self.__dict__, _first=None, **changes)
         return made

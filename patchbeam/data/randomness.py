@@ -45,3 +45,7 @@ class Random:
     """
 
     function: Callable[..., Any]
+
+    def __call__(self, generator: np.random.Generator, *values: Any) -> Any:
+        """Returns what the transform makes of the values."""
+        return self.function(generator, *values)

@@ -76,7 +76,7 @@ class TransformedView(View):
     ) -> Any:
         try:
             if isinstance(function, Random):
-                return function.function(generator(index, number), *values)
+                return function(generator(index, number), *values)
             return function(*values)
         except Exception as error:
             note(error, f"item {index} ({self.key(index)!r}), {what}, transform {_name(function)}")
