@@ -28,6 +28,19 @@ def parse_sequence_example(data: Buffer) -> tuple[dict[str, Values], dict[str, l
         CorruptRecord: the bytes are no SequenceExample.
     """
     view = as_view(data)
+    context, lists = scan_sequence_example(view)
+    return (
+        {name: take(view, spans) for name, spans in context.items()},
+        {name: [take(view, spans) for spans in steps] for name, steps in lists.items()},
+    )
+
+
+def scan_sequence_example(view: memoryview) -> tuple[dict[str, Spans], dict[str, list[Spans]]]:
+    """Returns where the values lie: of each context feature, and of each step of each feature list.
+
+    Raises:
+        CorruptRecord: the bytes are no SequenceExample.
+    """
     context: dict[str, Spans] = {}
     lists: dict[str, list[Spans]] = {}
     for number, wire_type, start, end in fields(view, 0, len(view)):
@@ -37,10 +50,7 @@ def parse_sequence_example(data: Buffer) -> tuple[dict[str, Values], dict[str, l
             scan_features(view, start, end, context)
         elif number == 2:
             _scan_lists(view, start, end, lists)
-    return (
-        {name: take(view, spans) for name, spans in context.items()},
-        {name: [take(view, spans) for spans in steps] for name, steps in lists.items()},
-    )
+    return context, lists
 
 
 def _scan_lists(view: memoryview, start: int, end: int, lists: dict[str, list[Spans]]) -> None:
