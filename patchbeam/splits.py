@@ -73,8 +73,8 @@ def split_blocks(
         guard_columns_rows: patches across and down within which two splits must not meet.
 
     Returns:
-        int8 ``(patch,)`` in patch order: the number of the split, or ``GUARDED``. Of two patches nearer than
-        the guard and in blocks of different splits, the later one is guarded.
+        int8 ``(patch,)`` in patch order: the number of the split, or ``GUARDED``: the patches at the left and
+        upper borders of blocks, as far as the guard reaches.
     """
     columns, rows = columns_rows
     across, down = block_columns_rows
@@ -87,13 +87,12 @@ def split_blocks(
     guarded = np.zeros(split.shape, bool)
     guard_columns, guard_rows = min(guard_columns_rows[0], columns - 1), min(guard_columns_rows[1], rows - 1)
     for d_row in range(guard_rows + 1):
-        for d_col in range(-guard_columns, guard_columns + 1):
-            if d_row == 0 and d_col <= 0:
-                continue
-            # patch (row, col) and the later one at (row + d_row, col + d_col)
-            first = split[: rows - d_row, max(0, -d_col) : columns - max(0, d_col)]
-            later = (slice(d_row, None), slice(max(0, d_col), columns + min(0, d_col)))
-            guarded[later] |= split[later] != first
+        for d_col in range(guard_columns + 1):
+            # Of two patches in blocks of different splits the one to the right and below is given up. Those
+            # of a pair from upper right to lower left need no step of their own: at the corner above and left
+            # stands a patch that differs from one of the two, in its row or in its column.
+            further = split[d_row:, d_col:]
+            guarded[d_row:, d_col:] |= further != split[: rows - d_row, : columns - d_col]
     split[guarded] = GUARDED
     flat: NDArray[np.int8] = split.reshape(-1)
     return flat
