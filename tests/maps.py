@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,23 @@ def import_map(
 ) -> str:
     """Imports without Beam; returns the name of the completion file."""
     plan = ImportPlan(layout=layout, records=tuple(records), options=options, output=output)
-    with RecordFiles.open(records, spool_folder=plan.temporary_folder) as files:
-        schema = open_schema(files, layout, options)
+    return run_plan(plan, threads=threads)
+
+
+def run_plan(plan: ImportPlan, *, threads: int = 2) -> str:
+    """Runs an import without Beam; tiles are made in the wrong order, as runners do."""
+    known = plan.members or None
+    with RecordFiles.open(plan.records, spool_folder=plan.temporary_folder, members=known) as files:
+        schema = open_schema(files, plan.layout, plan.options)
         maker = TileMaker(plan, files, schema, threads=threads)
-        done = [maker.make(tile) for tile in range(plan.tiles.count)]
+        done = [maker.make(tile) for tile in reversed(range(plan.tiles.count))]
         maker.close()
         return publish_map(plan, schema, done, overwrite=False)
+
+
+def import_plan(job: Mapping[str, Any], folder: Path) -> ImportPlan:
+    """The plan of a job given as a mapping; relative paths start at the folder."""
+    from pipelines.jobfile.import_models import ImportImageJob
+    from pipelines.resolve_import import resolve_import
+
+    return resolve_import(ImportImageJob.model_validate({"job": "import-image", **job}), str(folder))
