@@ -13,7 +13,7 @@ import click
 
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
-from pipelines import logs
+from pipelines import check_commands, logs
 
 if TYPE_CHECKING:
     from patchbeam.plan import ExportPlan
@@ -176,11 +176,14 @@ def schema_command(kind: str) -> None:
     click.echo(json.dumps(JOBS[kind].model_json_schema(by_alias=True), indent=2))
 
 
+cli.add_command(check_commands.verify_command)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     logs.configure()
     try:
-        cli.main(
+        status = cli.main(
             args=None if arguments is None else list(arguments), prog_name="patchbeam", standalone_mode=False
         )
     except click.exceptions.NoArgsIsHelpError as error:
@@ -202,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PatchbeamError as error:
         click.echo(f"patchbeam: {error}", err=True)
         return error.exit_status
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 if __name__ == "__main__":
