@@ -24,12 +24,12 @@ def _lines(report: Report) -> Iterator[str]:
         f"{report.prefix}: {shards} shard{'' if shards == 1 else 's'}, {size_text(stored)} stored, "
         f"{size_text(size)} of records"
     )
-    for about, what in ABOUT.items():
+    for about in ABOUT:
         wrong = sum(finding.about == about for finding in report.findings)
         if wrong:
             yield f"  WRONG  {about:<9} {wrong} finding{'' if wrong == 1 else 's'}, see below"
         elif about in report.checked:
-            yield f"  ok     {about:<9} {report.checked[about]}: {what}"
+            yield f"  ok     {about:<9} {report.checked[about]}"
         elif about in report.skipped:
             yield f"  -      {about:<9} {report.skipped[about]}"
     if report.ok:

@@ -74,7 +74,9 @@ class _Verification:
         manifest = self.manifest
         if manifest is not None:
             self._note("manifest", _patches_text(manifest), check_manifest(self.files, manifest))
-            self._note("mixer", "agrees with the manifest", check_mixer(self.files, manifest))
+            self._note(
+                "mixer", "says of the patches what the manifest says", check_mixer(self.files, manifest)
+            )
         index = self._read_index()
         there = [path for path in self.files.shards if path not in self.files.missing]
         layout = self._layout()
@@ -113,7 +115,7 @@ class _Verification:
             self.skipped["mixer"] = "there is none"
         elif self.files.mixer_path is not None and self.manifest is None and "mixer" not in self.checked:
             assert self.files.mixer is not None
-            self.checked["mixer"] = f"{self.files.mixer.total_patches} patches"
+            self.checked["mixer"] = _of(self.files.mixer.total_patches, "patch")
             try:
                 self.files.mixer.grid()
             except PatchbeamError as error:
@@ -124,7 +126,7 @@ class _Verification:
             return {}
         index, findings = read_index(self.files, self.manifest)
         members = sum(len(table) for table in index.values())
-        self._note("index", f"{members} gzip members", findings)
+        self._note("index", f"{_of(members, 'gzip member')}, where the index has them", findings)
         return index
 
     def _sequence(self) -> bool:
@@ -143,12 +145,17 @@ class _Verification:
 
     def _shards(self, checked: dict[str, CheckedFile], layout: LayoutCheck, index: Members) -> None:
         records = sum(file.facts.records for file in checked.values() if file.facts is not None)
-        self._note("records", f"{records} records", (f for file in checked.values() for f in file.findings))
+        self._note(
+            "records",
+            f"{_of(records, 'record')}, every length and checksum",
+            (f for file in checked.values() for f in file.findings),
+        )
         features = layout.expected or ()
-        self._note("layout", f"{len(features)} features a record")
-        self._note("shards", f"{len(self.files.shards)} shards")
+        as_due = ", as the manifest says" if self.manifest is not None else ", the same in all"
+        self._note("layout", f"{_of(len(features), 'feature')} in each record{as_due}")
+        self._note("shards", f"{_of(len(self.files.shards), 'shard')}, none missing")
         if self.manifest is not None:
-            self._note("stored", f"{len(checked)} files")
+            self._note("stored", f"size and checksum of {_of(len(checked), 'file')}")
             self.findings += check_shards(self.files, self.manifest, checked)
             if index:
                 self.findings += check_index(self.files, self.manifest, index, checked)
@@ -183,7 +190,9 @@ class _Verification:
                     self._order(records)
                     if self.sources and self.manifest is not None:
                         count, findings = check_sources(self, records)
-                        self._note("sources", f"{count} patches read again", findings)
+                        self._note(
+                            "sources", f"{_of(count, 'patch')} read again, the same byte for byte", findings
+                        )
             except PatchbeamError as error:
                 self.findings.append(Finding(about="shards", text=str(error)))
 
@@ -207,7 +216,9 @@ class _Verification:
             across, down = values.margin_width_height
             patches = replace(patches, kernel_width_height=(2 * across, 2 * down))
         count, findings = check_order(records, kept, patches, values, seed=self.seed, threads=self.threads)
-        self._note("order", f"{count} pairs of neighbours", findings)
+        self._note(
+            "order", f"{_of(count, 'pair')} of neighbouring patches, the same where they overlap", findings
+        )
 
     def _values(self, records: RecordFiles) -> PatchValues:
         if self.manifest is not None:
@@ -252,7 +263,12 @@ def check_sources(verification: _Verification, records: RecordFiles) -> tuple[in
 def _patches_text(manifest: Manifest) -> str:
     counts = manifest.patches
     dropped = f", {counts.dropped} dropped" if counts.dropped else ""
-    return f"{counts.written} of {counts.planned} patches{dropped}"
+    return f"{counts.written} of {_of(counts.planned, 'patch')}{dropped}; its parts agree"
+
+
+def _of(count: int, what: str) -> str:
+    plural = "" if count == 1 else "es" if what.endswith("ch") else "s"
+    return f"{count} {what}{plural}"
 
 
 def _without(text: str, file: str | None) -> str:

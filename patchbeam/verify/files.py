@@ -129,7 +129,7 @@ def _open(path: str, table: NDArray[np.int64] | None, stack: ExitStack) -> _Open
             return _Open(path=path, local=local, form="plain", view=view, units=units)
         if _has_members(view):
             return _Open(path=path, local=local, form="indexed", view=view, units=member_units(view))
-        finding = Finding(about="records", file=path, record=0, byte=0, text=error.what)
+        finding = Finding(about="records", file=path, record=0, byte=0, stored_byte=0, text=error.what)
         facts = _facts(path, "unknown", 0, 0, view)
         return CheckedFile(facts=facts, members=None, findings=(finding,), whole=False)
     if form == "plain":

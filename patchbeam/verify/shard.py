@@ -98,7 +98,7 @@ def look_at(view: memoryview, unit: Unit, layout: LayoutCheck) -> Looked:
     try:
         data = inflate(stored)
     except CorruptRecord as error:
-        text = f"{error.what}; its {stated} records are lost"
+        text = f"{error.what}; {'its record is' if stated == 1 else f'its {stated} records are'} lost"
         return Looked(stored_crc=crc, records=stated, size_bytes=0, wrong=(Wrong("records", text, 0, 0),))
     records, size, wrong = check_records(memoryview(data), layout)
     if records != stated and not any(w.about == "records" for w in wrong):
