@@ -115,4 +115,7 @@ def _options(job: ImportImageJob) -> ImportOptions:
 
 
 def _place(path: str, base: str) -> str:
-    return path if "://" in path or os.path.isabs(path) else os.path.normpath(os.path.join(base, path))
+    if "://" in path or os.path.isabs(path):
+        return path
+    placed = os.path.normpath(os.path.join(base, path))
+    return storage.join(placed, "") if path.endswith("/") else placed

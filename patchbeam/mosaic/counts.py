@@ -74,8 +74,8 @@ def _culprit(names: Sequence[str], counts: Sequence[int], layout: MapLayout, tot
     if len(layout.shards) == len(names):
         due = [records for _, records in layout.shards]
     elif len(names) > 2:
-        # all files but the last mostly have one size
-        common, times = Counter(counts[:-1]).most_common(1)[0]
+        # all files mostly have one size, but for the last
+        common, times = Counter(counts).most_common(1)[0]
         if times < 2:
             return ""
         rest = total - common * (len(names) - 1)

@@ -12,6 +12,8 @@ from patchbeam.records.names import parse_shards
 
 _WILDCARD = re.compile(r"[*?\[]")
 _NUMBER = re.compile(r"\d+")
+_SIDECARS = (".json", ".npz")
+"""Mixer, manifest and index stand beside the shards, and patterns are often wide enough for them."""
 _SUFFIX = re.compile(r"(\.tfrecords?)?(\.gz)?$")
 
 
@@ -68,9 +70,8 @@ def matching(pattern: str) -> list[str]:
     if _WILDCARD.search(folder):
         raise JobError(f"records: {pattern}: wildcards may stand in the last part only; list the folders")
     start = pattern[: len(pattern) - len(name)] + name[: _WILDCARD.search(name).start()]  # type: ignore[union-attr]
-    return [
-        found for found in storage.list_names(start) if fnmatch.fnmatchcase(storage.split(found)[1], name)
-    ]
+    found = [path for path in storage.list_names(start) if fnmatch.fnmatchcase(storage.split(path)[1], name)]
+    return [path for path in found if not path.endswith(_SIDECARS)]
 
 
 def in_order(names: Sequence[str], key: str = "records") -> list[str]:
