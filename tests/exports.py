@@ -62,7 +62,9 @@ def write_job(folder: Path, job: Mapping[str, Any]) -> Path:
     """Writes a job file; its output is in a folder of its own unless the job names one."""
     number = next(_numbers)
     path = folder / f"job{number}.yaml"
-    path.write_text(yaml.safe_dump({"job": "export-image", "output": f"out{number}/scene", **job}))
+    path.write_text(
+        yaml.safe_dump({"job": "export-image", "output": f"out{number}/scene", **job}, sort_keys=False)
+    )
     return path
 
 

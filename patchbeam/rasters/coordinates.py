@@ -143,7 +143,8 @@ class PixelMap:
         factors = []
         with np.errstate(invalid="ignore"):
             for k in range(2):
-                step = np.abs(east[k] - here[k]) + np.abs(south[k] - here[k])
+                # so that turning alone shrinks nothing, as in GDAL: a sum would blur what is rotated
+                step = np.hypot(east[k] - here[k], south[k] - here[k])
                 step = step[np.isfinite(step)]
                 factors.append(float(np.median(step)) if step.size else 1.0)
         return factors[0] or 1.0, factors[1] or 1.0

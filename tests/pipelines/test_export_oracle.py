@@ -23,7 +23,7 @@ TRANSFORMS: dict[str, tuple[str, Affine]] = {
     "non-square": ("EPSG:32633", Affine(12.5, 0, 500_000, 0, -7.25, 5_300_000)),
     "degrees": ("EPSG:4326", Affine(1 / 7, 0, -20.1, 0, -1 / 9, 51.3)),
     "over the antimeridian": ("EPSG:4326", Affine(0.01, 0, 179.6, 0, -0.01, -16)),
-    "antimeridian by zone": ("EPSG:32660", Affine(500, 0, 780_000, 0, -500, 8_200_000)),
+    "antimeridian by zone": ("EPSG:32760", Affine(500, 0, 780_000, 0, -500, 8_200_000)),
 }
 
 
