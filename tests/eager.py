@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,13 @@ def plan_of(job: Mapping[str, Any], folder: Path) -> ExportPlan:
 
 
 def export(
-    plan: ExportPlan, *, threads: int = 1, backwards: bool = True, overwrite: bool = False
+    plan: ExportPlan,
+    *,
+    threads: int = 1,
+    overwrite: bool = False,
+    tamper: Callable[[list[Piece]], list[Piece]] = list,
 ) -> Manifest:
-    """Runs an export. Blocks are done in the wrong order, as runners do."""
+    """Runs an export. Blocks are done in the wrong order, as runners do; ``tamper`` is what one loses."""
     check_destination(plan, overwrite=overwrite)
     blocks = range(plan.blocks.count)
     pieces: list[Piece] = []
@@ -39,11 +43,11 @@ def export(
     with Pool(threads) as pool:
         encoder = block_encoder(plan, pool)
         writer = piece_writer(plan, pool)
-        for block in reversed(blocks) if backwards else blocks:
+        for block in reversed(blocks):
             for run in encoder.runs(reader.read(block)):
                 pieces.extend(writer.write(run))
     reader.close()
-    ordered = in_order(pieces, plan.patches.count)
+    ordered = in_order(tamper(pieces), plan.patches.count)
     shards = list(plan_shards(plan, ordered))
     summary = summarize(ordered, len(plan.record_bands), len(shards))
     profile = plan.gzip if plan.options.compressed else None
