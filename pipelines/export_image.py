@@ -112,7 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from pipelines.cli import main as command
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    own, beam_arguments = _split_arguments(given)
+    try:
+        own, beam_arguments = _split_arguments(given)
+    except JobError as error:
+        print(f"patchbeam: {error}", file=sys.stderr)
+        return error.exit_status
     return command(["export-image", *own, "--", *beam_arguments])
 
 

@@ -19,6 +19,7 @@ from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError, Ra
 from patchbeam.errors import SourceError
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.georeference import crs_of, transform_of
+from patchbeam.rasters.lengths import check_length
 from patchbeam.rasters.masks import usable_nodata
 from patchbeam.rasters.tiff import MAX_BLOCK_BYTES, TiffFacts, check_tiff
 
@@ -123,6 +124,7 @@ def _header(
         advice = f"name one of those inside it: {listed}" if inside else "name a file that holds some"
         raise SourceError(f"{key}: {path} has no bands; {advice}")
     _check_parts(dataset, path, key)
+    check_length(dataset, path, key)
     for i, dtype in enumerate(dataset.dtypes, 1):
         _check_type(key, path, i, dtype)
     transform = transform_of(dataset, path, key)

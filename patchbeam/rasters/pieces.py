@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,15 +95,27 @@ def read_piece(
         values = dataset.read(list(indexes), window=window, out=out)
         return values, file_valid(dataset, header, indexes, window, values, nodata)
     except RasterioError as e:
-        # rasterio's own text says only that GDAL's says more
-        cause = str(e.__cause__ or e).rstrip(".")
+        cause = _cause(e)
         failure = ReadFailed(
             f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top}"
             f" to {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"
         )
         # GDAL gives no number. A failed read may pass; bytes that cannot be decoded stay as they are.
-        failure.errno = None if "Decode" in cause else errno.EIO
+        failure.errno = None if _UNDECODABLE.search(cause) else errno.EIO
         raise failure from e
+
+
+_UNDECODABLE = re.compile("decod|corrupt|libjpeg|libpng|inflate|invalid", re.IGNORECASE)
+
+
+def _cause(error: BaseException) -> str:
+    """Returns what GDAL says of the block and, where that is another text, of the reason beneath."""
+    # rasterio's own text says only that GDAL's says more
+    chain = [error.__cause__ or error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    first, last = (" ".join(str(link).split()).rstrip(".") for link in (chain[0], chain[-1]))
+    return first if last in first else f"{first} ({last})"
 
 
 def unscaled(values: Array, header: RasterFile, indexes: Sequence[int], dtype: np.dtype[Any]) -> Array:

@@ -64,7 +64,7 @@ class Source:
     def __post_init__(self) -> None:
         key = f"sources.{self.name}"
         if not self.files:
-            raise SourceError(f"{key}.path: no files; give a path, a list of paths or a pattern that matches some")
+            raise SourceError(f"{key}: no files; give a path, a list of paths or a pattern that matches some")
         check_choice(f"{key}.compose", self.compose, COMPOSES)
         check_choice(f"{key}.resampling", self.resampling, RESAMPLINGS)
         if self.series and (self.times is None or len(self.times) != len(self.files)):
