@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from patchbeam.errors import JobError
 from patchbeam.inspect import common_spec, inspect_file
 from patchbeam.manifest import Manifest, from_ranges
 from patchbeam.plan import ExportPlan
+from patchbeam.rasters.header import read_header
 from patchbeam.records.tfrecord import read_records
 from patchbeam.spec import feature_spec
 
@@ -32,10 +35,13 @@ PAIRS = [pair for pair in combinations(OPTIONS, 2) if pair not in SAME]
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("options")
     write_scene(folder)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        # one scene, well over a hundred exports: headers are read once
+        patch.setattr("patchbeam.rasters.source.read_header", cache(read_header))
+        yield folder
 
 
 def planned(scene: Path, names: tuple[str, ...], output: Path) -> tuple[ExportPlan, Reference]:
