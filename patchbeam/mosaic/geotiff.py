@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,7 @@ import rasterio.shutil
 from numpy.typing import NDArray
 from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
-from rasterio.enums import ColorInterp
+from rasterio.enums import ColorInterp, Resampling
 from rasterio.errors import RasterioError
 
 from patchbeam.errors import WriteFailed
@@ -95,7 +95,6 @@ def write_cog(path: str, pixels: NDArray[Any], grid: GeoBox, profile: TileProfil
     temporary = f"{path}.{uuid4().hex[:8]}.part"
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        # The array itself is the dataset: nothing is copied before it is compressed.
         with (
             rasterio.Env(
                 GDAL_MEM_ENABLE_OPEN="YES",
@@ -103,9 +102,12 @@ def write_cog(path: str, pixels: NDArray[Any], grid: GeoBox, profile: TileProfil
                 GDAL_PAM_ENABLED="NO",
                 GDAL_CACHEMAX=_CACHE_BYTES,
             ),
-            rasterio.open(_dataset_name(pixels, grid), "r+") as dataset,
+            _opened(pixels, grid, profile) as dataset,
         ):
-            _describe(dataset, grid, profile, str(pixels.dtype))
+            factors = _overview_factors(*pixels.shape[1:])
+            if factors:
+                # In memory and by all threads; the driver would write them to a file first.
+                dataset.build_overviews(factors, _resampling(profile))
             rasterio.shutil.copy(dataset, temporary, **_creation_options(profile, threads))
         os.replace(temporary, path)
         return os.stat(path).st_size
@@ -121,6 +123,27 @@ def _failed(path: str, error: BaseException) -> WriteFailed:
     failure = WriteFailed(f"{path}: cannot write this tile: {' '.join(str(error).split())}")
     failure.errno = error.errno if isinstance(error, OSError) else None
     return failure
+
+
+@contextmanager
+def _opened(pixels: NDArray[Any], grid: GeoBox, profile: TileProfile) -> Iterator[Any]:
+    """Opens the array as a dataset that knows all that the file is to say."""
+    name = str(pixels.dtype)
+    if profile.nodata is None or name not in ("int64", "uint64"):
+        # The array itself is the dataset: nothing is copied before it is compressed.
+        with rasterio.open(_dataset_name(pixels, grid), "r+") as dataset:
+            _describe(dataset, grid, profile, name)
+            yield dataset
+        return
+    # GDAL's dataset in memory forgets the nodata value of 64-bit integers; a file in memory does not.
+    bands, height, width = pixels.shape
+    shape = {"count": bands, "height": height, "width": width, "dtype": name}
+    with rasterio.MemoryFile() as memory:
+        with memory.open(driver="GTiff", transform=grid.affine, **shape) as dataset:
+            _describe(dataset, grid, profile, name)
+            dataset.write(pixels)
+        with rasterio.open(memory.name, "r+") as dataset:
+            yield dataset
 
 
 def _dataset_name(pixels: NDArray[Any], grid: GeoBox) -> str:
@@ -163,6 +186,18 @@ def _describe(dataset: Any, grid: GeoBox, profile: TileProfile, type_name: str) 
             dataset.update_tags(1, **{f"CLASS_{c.value}": c.name})
 
 
+def _overview_factors(height: int, width: int) -> list[int]:
+    """Halvings until a block holds the whole tile, as the COG driver makes them."""
+    factors: list[int] = []
+    while max(height, width) > BLOCK_SIZE << len(factors):
+        factors.append(2 << len(factors))
+    return factors
+
+
+def _resampling(profile: TileProfile) -> Resampling:
+    return Resampling.nearest if profile.categorical else Resampling.average
+
+
 def _creation_options(profile: TileProfile, threads: int) -> dict[str, str | int]:
     return {
         "driver": "COG",
@@ -171,7 +206,7 @@ def _creation_options(profile: TileProfile, threads: int) -> dict[str, str | int
         "LEVEL": _LEVELS[profile.compress],
         "PREDICTOR": "YES",
         "OVERVIEWS": "AUTO",
-        "OVERVIEW_RESAMPLING": "NEAREST" if profile.categorical else "AVERAGE",
+        "OVERVIEW_RESAMPLING": _resampling(profile).name.upper(),
         "NUM_THREADS": threads,
         "BIGTIFF": "IF_SAFER",
     }
