@@ -108,9 +108,14 @@ def inspect_file(path: str, *, look_at: int = LOOKED_AT) -> Inspection:
         look_at: records whose features are parsed; the others are counted and their CRCs checked.
 
     Raises:
+        JobError: there is no such file.
         ReadFailed: the file cannot be read.
         CorruptRecord: it is damaged, or no TFRecord file.
     """
+    if not storage.exists(path):
+        raise JobError(
+            f"{path}: there is no such file; give record files, such as out/scene-00000.tfrecord.gz"
+        )
     manifest, mixer, sidecar = find_sidecar(path)
     stored = storage.stat(path).size_bytes
     first: list[bytes] = []

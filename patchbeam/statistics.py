@@ -23,8 +23,8 @@ class Moments:
 
     Attributes:
         count: valid values.
-        minimum: smallest value, ``inf`` when there is none.
-        maximum: largest value, ``-inf`` when there is none.
+        minimum: smallest value, an ``int`` in an integer band; ``inf`` when there is none.
+        maximum: largest value likewise, ``-inf`` when there is none.
         mean: arithmetic mean.
         m2: sum of squared deviations from the mean.
     """
@@ -83,7 +83,8 @@ def measure(values: Array, valid: Mask | None = None) -> Moments:
         numbers -= mean
         # not np.dot: BLAS starts threads of its own, and sums in an order that depends on their number
         m2 = float(np.einsum("i,i->", numbers, numbers))
-    return Moments(int(flat.size), float(low), float(high), mean, m2)
+    # integers stay integers: float64 does not hold those above 2**53
+    return Moments(int(flat.size), low.item(), high.item(), mean, m2)
 
 
 def merge_all(parts: list[Moments]) -> Moments:

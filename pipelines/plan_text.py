@@ -101,7 +101,7 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
     ]
     if done.dropped:
         why = f"more than {plan.options.masked_threshold:g} of their pixels are masked"
-        rows.append(("dropped", f"{done.dropped} patches: {why}"))
+        rows.append(("dropped", f"{done.dropped} patch{'' if done.dropped == 1 else 'es'}: {why}"))
         if not done.written:
             rows.append(
                 (

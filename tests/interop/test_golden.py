@@ -17,18 +17,22 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def made(scene: Path) -> dict[str, dict[str, bytes]]:
+    return {name: make(name, scene) for name in CASES}
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_not_a_byte_has_changed(scene: Path, name: str) -> None:
-    made = make(name, scene)
-    assert made
-    for file, data in made.items():
+def test_not_a_byte_has_changed(made: dict[str, dict[str, bytes]], name: str) -> None:
+    assert made[name]
+    for file, data in made[name].items():
         assert (HERE / file).read_bytes() == data, (
             f"{file} has changed. If that is meant, run python tests/golden/regenerate.py"
         )
 
 
-def test_no_golden_file_is_left_over(scene: Path) -> None:
-    wanted = {file for name in CASES for file in make(name, scene)}
+def test_no_golden_file_is_left_over(made: dict[str, dict[str, bytes]]) -> None:
+    wanted = {file for files in made.values() for file in files}
     there = {path.name for path in HERE.iterdir() if path.suffix in (".tfrecord", ".json")}
     assert there == wanted
     assert all((HERE / name).stat().st_size < 8192 for name in there)

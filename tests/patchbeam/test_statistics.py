@@ -60,6 +60,12 @@ def test_types_do_not_overflow(dtype: str) -> None:
     assert found.count == 100
 
 
+def test_integers_beyond_float64_stay_exact() -> None:
+    found = measure(np.array([2**63 - 1, -(2**53) - 1, 5], np.int64)).merge(measure(np.array([7], np.int64)))
+    assert (found.minimum, found.maximum) == (-(2**53) - 1, 2**63 - 1)
+    assert measure(np.array([2**64 - 1], np.uint64)).maximum == 2**64 - 1
+
+
 @given(hnp.arrays(st.sampled_from(["i4", "u4", "i8", "u8", "f8"]), st.integers(0, 30)), st.integers(0, 2**32))
 def test_rounded_numbers_are_those_that_change(values: np.ndarray, seed: int) -> None:
     valid = np.random.default_rng(seed).random(values.shape) < 0.7
