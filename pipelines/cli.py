@@ -177,6 +177,7 @@ def schema_command(kind: str) -> None:
 
 
 cli.add_command(check_commands.verify_command)
+cli.add_command(check_commands.look_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
