@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import eager
 import numpy as np
 import rasterio
 import yaml
@@ -66,6 +67,12 @@ def write_job(folder: Path, job: Mapping[str, Any]) -> Path:
         yaml.safe_dump({"job": "export-image", "output": f"out{number}/scene", **job}, sort_keys=False)
     )
     return path
+
+
+def run_eagerly(folder: Path, job: Mapping[str, Any]) -> Exported:
+    """Writes the job file, plans it and runs the stages without Beam, which takes a tenth of the time."""
+    plan = load_plan(str(write_job(folder, job)))
+    return Exported(plan, eager.export(plan, threads=2))
 
 
 def run_job(

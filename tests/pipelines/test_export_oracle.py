@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from affine import Affine
 from eager import write_tif
-from exports import Exported, by_rasterio, floats, moved, parsed, run_job
+from exports import Exported, by_rasterio, floats, moved, parsed, run_eagerly, run_job
 from rasterio.windows import Window
 
 WIDTH, HEIGHT = 83, 61
@@ -91,7 +91,7 @@ def test_padded_patches_end_with_the_grid_and_their_margins_do_not(tmp_path: Pat
 def test_every_way_a_raster_can_lie(tmp_path: Path, transform: str) -> None:
     path = scene(tmp_path / "a.tif", transform)
     options = {"patchDimensions": [20, 15], "kernelSize": 6, "defaultValue": DEFAULT}
-    export = run_job(tmp_path, {"sources": "a.tif", "formatOptions": options})
+    export = run_eagerly(tmp_path, {"sources": "a.tif", "formatOptions": options})
     assert export.affine.almost_equals(TRANSFORMS[transform][1])
     assert export.mixer["totalPatches"] == 4 * 4
     check_against_rasterio(export, path, (21, 26))
@@ -128,7 +128,7 @@ def test_bands_by_number_and_description_in_any_order(tmp_path: Path) -> None:
 
 def test_bands_without_descriptions_are_numbered(tmp_path: Path) -> None:
     scene(tmp_path / "a.tif", names=())
-    export = run_job(tmp_path, {"sources": "a.tif", "formatOptions": {"patchDimensions": 40}})
+    export = run_eagerly(tmp_path, {"sources": "a.tif", "formatOptions": {"patchDimensions": 40}})
     assert [band.name for band in export.manifest.bands] == ["B1", "B2", "B3"]
 
 

@@ -11,7 +11,7 @@ import pytest
 import rasterio
 from affine import Affine
 from eager import write_tif
-from exports import Exported, by_rasterio, floats, parsed, run_job
+from exports import Exported, by_rasterio, floats, parsed, run_eagerly, run_job
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
 from rasterio.vrt import WarpedVRT
@@ -102,7 +102,7 @@ def grid_over(path: Path, crs: str, size: float) -> dict[str, Any]:
 def test_another_crs(tmp_path: Path, layout: str, resampling: str) -> None:
     path = raster(tmp_path / "a.tif", layout)
     sources = {"a": {"path": "a.tif", "resampling": resampling}}
-    export = run_job(tmp_path, job(sources=sources, grid=grid_over(path, "EPSG:3857", 10.3)))
+    export = run_eagerly(tmp_path, job(sources=sources, grid=grid_over(path, "EPSG:3857", 10.3)))
     got = parsed(export, floats(SHAPE, "B1"))["B1"]
     expected = patches(export, warped(export, path, resampling))
     check(got, expected, resampling)
@@ -171,7 +171,9 @@ def test_tiles_on_both_sides_of_the_antimeridian_are_one_image(tmp_path: Path) -
         write_tif(tmp_path / f"{name}.tif", both[:, columns], crs="EPSG:4326", transform=transform)
     grid = {"crs": "EPSG:4326", "crsTransform": [0.01, 0, 179.6, 0, -0.01, 10], "dimensions": [80, 40]}
     settings = {"patchDimensions": [20, 20], "kernelSize": 8}
-    export = run_job(tmp_path, {"sources": ["west.tif", "east.tif"], "grid": grid, "formatOptions": settings})
+    export = run_eagerly(
+        tmp_path, {"sources": ["west.tif", "east.tif"], "grid": grid, "formatOptions": settings}
+    )
     got = parsed(export, floats((28, 28), "B1"))["B1"]
     padded = np.pad(both, 4)
     for i in range(8):
@@ -223,7 +225,7 @@ def test_three_sources_on_their_own_grids_are_one_image(tmp_path: Path) -> None:
 def test_names_that_two_sources_share_are_told_apart(tmp_path: Path) -> None:
     raster(tmp_path / "a.tif")
     raster(tmp_path / "b.tif")
-    export = run_job(tmp_path, job(sources={"spring": "a.tif", "autumn": "b.tif"}))
+    export = run_eagerly(tmp_path, job(sources={"spring": "a.tif", "autumn": "b.tif"}))
     assert [band.name for band in export.manifest.bands] == ["spring_B1", "autumn_B1"]
     got = parsed(export, floats(SHAPE, "spring_B1", "autumn_B1"))
     np.testing.assert_array_equal(got["spring_B1"], got["autumn_B1"])
@@ -241,7 +243,7 @@ def test_mosaics_take_the_first_valid_pixel(tmp_path: Path) -> None:
     )
     for compose, order in (("first", (right, left)), ("last", (left, right))):
         files = ["right.tif", "left.tif"]
-        export = run_job(tmp_path, job(sources={"a": {"path": files, "compose": compose}}))
+        export = run_eagerly(tmp_path, job(sources={"a": {"path": files, "compose": compose}}))
         assert (export.manifest.grid.width, export.manifest.grid.height) == (160, 90)
         got = parsed(export, floats(SHAPE, "B1"))["B1"]
         for i, place in enumerate(export.places()):
@@ -291,7 +293,7 @@ def test_every_way_to_give_the_grid(tmp_path: Path, way: str) -> None:
     path = raster(tmp_path / "a.tif")
     grid, (crs, transform, width, height) = WAYS[way]
     settings = {"patchDimensions": [10, 10], "kernelSize": 2, "defaultValue": DEFAULT}
-    export = run_job(tmp_path, {"sources": "a.tif", "grid": dict(grid), "formatOptions": settings})
+    export = run_eagerly(tmp_path, {"sources": "a.tif", "grid": dict(grid), "formatOptions": settings})
     assert export.mixer["projection"]["crs"] == crs
     if way == "region in another CRS":
         left, bottom, right, top = transform_bounds("EPSG:4326", UTM, 15.002, 47.846, 15.01, 47.851, 999)
