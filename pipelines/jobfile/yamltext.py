@@ -17,6 +17,7 @@ from yaml.constructor import ConstructorError
 from patchbeam.errors import JobError
 
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -41,6 +42,13 @@ class _Loader(yaml.SafeLoader):
         except (ValueError, OverflowError) as error:
             # a number of more digits than Python reads
             raise ConstructorError(None, None, str(error), node.start_mark) from None
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and _PAIR.search(value):
+            # JSON writes a character beyond U+FFFF as two escapes, which YAML takes for two characters
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return value
 
     def construct_undefined(self, node: yaml.Node) -> Any:
         raise ConstructorError(
