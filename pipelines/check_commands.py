@@ -72,9 +72,7 @@ def verify_command(
 @click.option("--patch", type=int, metavar="N", help="draw patch N and each of its bands instead of the map")
 @click.option("--html", "as_html", is_flag=True, help="write a page for a browser that needs no network")
 @click.option("--size", type=int, default=1600, show_default=True, help="most pixels across and down")
-@click.option(
-    "--colours", type=click.IntRange(2, 256), help="reduce the picture to so many, for a small file"
-)
+@click.option("--colours", type=int, metavar="N", help="reduce the picture to so many, for a small file")
 @click.option("--kernel-size", "kernel", type=_Pair(int), help="kernelSize, where there is only a mixer")
 @click.option("--workers", type=click.IntRange(min=1), help="threads; default: all cores")
 def look_command(
@@ -98,7 +96,6 @@ def look_command(
     """
     from patchbeam import storage
     from patchbeam.look import LookOptions, look, look_page, png
-    from patchbeam.look.palette import reduce_colours
 
     options = LookOptions(
         bands=None if bands is None else tuple(name.strip() for name in bands.split(",")),
@@ -108,6 +105,7 @@ def look_command(
         margins=margins,
         sheet=sheet,
         patch=patch,
+        colours=colours,
         kernel=kernel,
         threads=workers,
     )
@@ -118,7 +116,6 @@ def look_command(
             )
         data = look_page(prefix, options).encode()
     else:
-        picture = look(prefix, options)
-        data = png(picture if colours is None else reduce_colours(picture, colours))
+        data = png(look(prefix, options))
     storage.write_atomic(output, data)
     click.echo(output)

@@ -14,6 +14,7 @@ from patchbeam.errors import JobError
 from patchbeam.look.canvas import stack
 from patchbeam.look.overview import draw_overview
 from patchbeam.look.painter import default_bands, make_painter
+from patchbeam.look.palette import reduce_colours
 from patchbeam.look.png import Rgb, png
 from patchbeam.look.sheets import draw_bands, draw_sheet
 from patchbeam.look.strips import legend_strip, pixel_metres, title_strip
@@ -23,6 +24,8 @@ from patchbeam.pool import Pool, core_count
 __all__ = ["LookOptions", "look", "look_page", "png"]
 
 LEAST_SIZE = 64
+MOST_COLOURS = 240
+"""Of a picture that is reduced; with those of title and legend a palette of 256 holds all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class LookOptions:
         margins: whether patches are drawn with their margins.
         sheet: draw so many patches side by side instead of the map.
         patch: draw this patch and its bands instead of the map.
+        colours: reduce the picture to so many, for a small file; title and legend have a few of their own.
         kernel: ``kernelSize``, where there is no manifest and it cannot be told from the records.
         threads: ``None`` for all cores.
     """
@@ -48,6 +52,7 @@ class LookOptions:
     margins: bool = False
     sheet: int | None = None
     patch: int | None = None
+    colours: int | None = None
     kernel: tuple[int, int] | None = None
     threads: int | None = None
 
@@ -57,6 +62,8 @@ class LookOptions:
             raise JobError(f"--stretch: {low:g},{high:g} are not two percentiles that rise, such as 2,98")
         if not LEAST_SIZE <= self.size <= 32_768:
             raise JobError(f"--size: {self.size} is not between {LEAST_SIZE} and 32768 pixels")
+        if self.colours is not None and not 2 <= self.colours <= 256:
+            raise JobError(f"--colours: {self.colours} is not between 2 and 256")
         if self.sheet is not None and self.sheet < 1:
             raise JobError(f"--sheet: {self.sheet} patches; give at least 1")
         if self.sheet is not None and self.patch is not None:
@@ -110,6 +117,8 @@ def look(prefix: str, options: LookOptions | None = None) -> Rgb:
             if metres is not None and not given.margins:
                 shown = view.patches.patch_width_height[0] * tiling.every
                 pixel = metres * shown / (tiling.tile[0] + tiling.gap)
+        if given.colours is not None:
+            picture = reduce_colours(picture, min(given.colours, MOST_COLOURS))
         width = picture.shape[1]
         title = title_strip(width, _title(view, given), facts(view))
         legend = legend_strip(view, painter, width, pixel, on_map=on_map)
