@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from eager import export, plan_of, shard_paths
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from option_scene import OPTIONS, Reference, job_of, write_scene
 
 from patchbeam.errors import JobError
@@ -135,3 +137,12 @@ def test_two_options(scene: Path, tmp_path: Path, pair: tuple[str, str]) -> None
 )
 def test_many_options(scene: Path, tmp_path: Path, names: tuple[str, ...]) -> None:
     check_export(scene, names, tmp_path)
+
+
+@pytest.mark.long
+@given(names=st.sets(st.sampled_from(sorted(OPTIONS)), min_size=3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_options(scene: Path, tmp_path_factory: pytest.TempPathFactory, names: set[str]) -> None:
+    pairs = list(combinations([name for name in OPTIONS if name in names], 2))
+    assume(not any(pair in REFUSED or pair in SAME for pair in pairs))
+    check_export(scene, tuple(name for name in OPTIONS if name in names), tmp_path_factory.mktemp("any"))
