@@ -97,9 +97,14 @@ def _output(path: str, base: str) -> str:
 
 
 def _source(name: str, model: SourceModel, base: str) -> Source:
+    if model.time is not None and not model.series:
+        raise JobError(
+            f"sources.{name}.time: {model.time!r} says where a path holds the date of an observation, and this "
+            "source is no series; add series: true, or leave time out"
+        )
     paths: list[str] = []
     for i, pattern in enumerate(model.path):
-        key = f"sources.{name}.path" + (f"[{i}]" if len(model.path) > 1 else "")
+        key = f"sources.{name}.path{f'[{i}]' if len(model.path) > 1 else ''}"
         paths.extend(_matches(resolve_path(pattern, base), key))
     if len(paths) > 1 and len(set(paths)) != len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)

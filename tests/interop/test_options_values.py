@@ -140,6 +140,10 @@ def test_float64_beyond_float32(tmp_path: Path) -> None:
             {"sources": {"image": {"path": "image.tif", "maskedObservations": "fill"}}, "bands": ["B1"]},
             "fill is for array bands",
         ),
+        (
+            {"sources": {"image": {"path": "image.tif", "time": "%Y"}}, "bands": ["B1"]},
+            "no series; add series",
+        ),
         ({"formatOptions": {"maskedThreshold": 1.2}}, "share between 0 and 1"),
         ({"formatOptions": {"compress": True, "compressed": True}}, "two spellings of one option"),
         ({"formatOptions": {"patchSize": 3}}, "use patchDimensions"),
