@@ -1,4 +1,4 @@
-"""What the yardsticks share: cases as processes of their own, taken in turn, and their medians side by side."""
+"""What the yardsticks share: cases as processes of their own, in turn, and their medians side by side."""
 
 from __future__ import annotations
 

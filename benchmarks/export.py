@@ -1,7 +1,8 @@
 """Image export beside what people use today and beside the limit of the machine.
 
-    python benchmarks/export.py [--size 4096] [--bands 4] [--rounds 5] [--threads 2] [--cases ours,loop,beam,limit]
-                                [--plain] [--layout tiled|striped] [--compress deflate|zstd|none] [--kernel 64]
+    python benchmarks/export.py [--size 4096] [--bands 4] [--rounds 5] [--threads 2] [--plain]
+                                [--cases ours,loop,beam,limit] [--layout tiled|striped]
+                                [--compress deflate|zstd|none] [--kernel 64]
 
 The same sample scene is exported in patches of 256 × 256 by each case in turn, each a process of its own:
 
@@ -10,7 +11,8 @@ The same sample scene is exported in patches of 256 × 256 by each case in turn,
 - ``beam``: the same in Beam, with its own ``WriteToTFRecord``;
 - ``limit``: the stages of ours without Beam, pieces or sidecars, straight into one file.
 
-Rates are of float32 payload and leave start-up (imports, planning) out; whole-process figures stand beside them.
+Rates are of float32 payload and leave start-up (imports, planning) out; whole-process figures stand beside
+them.
 Ratios are taken within a round; minimum and maximum over the rounds.
 """
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import BinaryIO
 
+import numpy as np
+
 from patchbeam.errors import JobError, ReadFailed
 from patchbeam.storage import local
 from patchbeam.storage.base import (
@@ -23,7 +25,6 @@ from patchbeam.storage.base import (
     FileRange,
     FileStat,
     Part,
-    as_bytes,
     checked,
     crc32c_combine,
     crc32c_number,
@@ -281,6 +282,9 @@ def crc32c_of(path: str) -> str:
     if known is not None:
         return known
     total = Checksum()
-    for data in read_chunks(path):
-        total.add(as_bytes(data))
+    # one buffer again and again: fresh memory for every chunk would cost more than the sum
+    buffer = np.empty(CRC_BUFFER_BYTES, np.uint8)
+    with open_read(path) as file:
+        while count := file.readinto(buffer):  # type: ignore[attr-defined]
+            total.add(buffer[:count])
     return total.text
