@@ -53,12 +53,13 @@ class _Layout:
     Attributes:
         size: of the record.
         gaps: ``(start, end, bytes)`` of everything between values.
-        places: for each copy the first byte of its values and their type.
+        places: for each copy the first byte of its values, their type, and whether they are copied as they
+            stand: whole, in the type of the target.
     """
 
     size: int
     gaps: tuple[tuple[int, int, bytes], ...]
-    places: tuple[tuple[_Copy, int, np.dtype[Any]], ...]
+    places: tuple[tuple[_Copy, int, np.dtype[Any], bool], ...]
 
 
 class PatchDecoder:
@@ -69,6 +70,7 @@ class PatchDecoder:
         self._modalities = tuple(modalities)
         self._crop = crop
         self._copies = tuple(_copies(self._modalities))
+        self._normalized = [at for at, modality in enumerate(self._modalities) if modality.mean is not None]
         self._layouts: tuple[_Layout, ...] = ()
 
     def fill(self, data: memoryview, targets: Sequence[NDArray[Any]], where: Callable[[], str]) -> None:
@@ -90,17 +92,24 @@ class PatchDecoder:
         if layout is None:
             self._fill_slowly(data, spans, targets, where)
         else:
-            for copy, at, dtype in layout.places:
-                source: NDArray[Any] = np.ndarray((copy.count,), dtype, data, at)
-                self._put(copy, source, targets, where)
-        for modality, target in zip(self._modalities, targets, strict=True):
-            modality.normalized(target)
+            for copy, at, dtype, straight in layout.places:
+                source: NDArray[Any] = np.ndarray(copy.shape, dtype, data, at)
+                if straight:
+                    targets[copy.modality][copy.first : copy.last] = source
+                else:
+                    self._put(copy, source, targets, where)
+        for number in self._normalized:
+            self._modalities[number].normalized(targets[number])
 
     def _known(self, data: memoryview) -> _Layout | None:
         size = len(data)
         for layout in self._layouts:
-            if layout.size == size and all(data[start:end] == gap for start, end, gap in layout.gaps):
-                return layout
+            if layout.size == size:
+                for start, end, gap in layout.gaps:
+                    if data[start:end] != gap:
+                        break
+                else:
+                    return layout
         return None
 
     def _learn(self, data: memoryview, spans: dict[str, Spans], where: Callable[[], str]) -> _Layout | None:
@@ -114,7 +123,8 @@ class PatchDecoder:
             dtype = np.dtype("<f4" if found.kind == "float" else "u1")
             if size != copy.length * dtype.itemsize:
                 raise self._wrong_length(copy, size // dtype.itemsize, where)
-            places.append((copy, at + copy.start * dtype.itemsize, dtype))
+            straight = self._crop == (0, 0) and self._modalities[copy.modality].dtype == dtype
+            places.append((copy, at + copy.start * dtype.itemsize, dtype, straight))
         gaps = []
         position = 0
         for start, size in sorted(span for feature in spans.values() for span in feature.spans):

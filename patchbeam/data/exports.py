@@ -12,7 +12,7 @@ import numpy as np
 
 from patchbeam import storage
 from patchbeam.data.order import Ints
-from patchbeam.data.remote import NotThere, fetch, is_url
+from patchbeam.data.remote import NotThere, fetch, is_url, is_web
 from patchbeam.data.shardset import Shard, ShardSet
 from patchbeam.errors import JobError
 from patchbeam.manifest import Manifest
@@ -159,7 +159,7 @@ def _of_prefix(prefix: str, manifest: Manifest | None, split: str | None, door: 
             for at, shard in enumerate(manifest.shards)
             if shard.split == split
         ]
-    if is_url(prefix) and not storage.is_remote(prefix):
+    if is_web(prefix):
         raise JobError(
             f"{prefix}: no {manifest_name(prefix)} there, and the shards of a web address cannot be listed; "
             "give all files in order"

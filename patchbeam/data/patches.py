@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -136,9 +137,10 @@ class PatchDatabase(Database):
             raise DataError("a batch of no items; give at least one")
         wholes = [MEMORY.empty((len(numbers), *m.shape), m.dtype) for m in self.resolved]
         records, fill = self.records, self._decoder.fill
+        datas = records.read(np.array(numbers, np.int64))
         for at, index in enumerate(numbers):
             try:
-                fill(records[index], [whole[at] for whole in wholes], lambda i=index: records.where(i))  # type: ignore[misc]
+                fill(next(datas), [whole[at] for whole in wholes], partial(records.where, index))
             except Exception as error:
                 note(error, f"item {index} (patch {self.key(index)})")
                 raise

@@ -32,9 +32,14 @@ class NotThere(DownloadFailed):
     """The server says that there is no such file."""
 
 
+def is_web(name: str) -> bool:
+    """Returns whether a name is a web address."""
+    return name.startswith(("https://", "http://"))
+
+
 def is_url(name: str) -> bool:
     """Returns whether a name is a file that has to be fetched."""
-    return storage.is_remote(name) or name.startswith(("https://", "http://"))
+    return is_web(name) or storage.is_remote(name)
 
 
 def fetch(
@@ -90,7 +95,7 @@ def fetch(
 def _download(url: str, part: Path, tries: int) -> None:
     for left in reversed(range(tries)):
         try:
-            source = _from_store(url, part) if storage.is_remote(url) else _from_web(url, part)
+            source = _from_web(url, part) if is_web(url) else _from_store(url, part)
             for start, chunk in source:
                 _append(part, start, chunk)
             return

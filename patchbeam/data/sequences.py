@@ -80,9 +80,11 @@ class SequenceDatabase(Database):
             raise EmptyDatabase(f"{export.name}: there are no records")
         context, lists = parse_sequence_example(self.records[0])
         self.context, self.lists = tuple(context), tuple(lists)
-        if not context and not lists:
+        scalars = [numbers_of(values) for values in context.values()]
+        if any(value is None or value.size != 1 for value in scalars) or not (context or lists):
             raise JobError(
-                f"{self.records.where(0)}: it is no SequenceExample, or an empty one; is it an image export?"
+                f"{self.records.where(0)}: it is no SequenceExample of one pixel; image patches are opened with "
+                "PatchDatabase, rows of a table with TableDatabase"
             )
         wanted = modalities
         if wanted is None:
@@ -118,8 +120,9 @@ class SequenceDatabase(Database):
         return tuple(found)
 
     def _band(self, name: str, context: dict[str, Values], lists: Lists, index: int) -> NDArray[Any]:
-        if name in lists:
-            steps = [numbers_of(step) for step in lists[name]]
+        if name in self.lists:
+            # a pixel without observations may have no list at all
+            steps = [numbers_of(step) for step in lists.get(name, [])]
             if not steps:
                 return np.empty(0, np.float32)
             if any(step is None or steps[0] is None or step.size != steps[0].size for step in steps):
@@ -129,7 +132,7 @@ class SequenceDatabase(Database):
             rows = np.stack([step for step in steps if step is not None])
             return rows[:, 0] if rows.shape[1] == 1 else rows
         values = numbers_of(context.get(name))
-        if values is None or (name in self.context and values.size != 1):
+        if values is None or values.size != 1:
             size = 0 if values is None else values.size
             raise DataError(f"{self.records.where(index)}, band {name!r}: {size} values where one is due")
         return values.reshape(())
