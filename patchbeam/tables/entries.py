@@ -1,0 +1,259 @@
+"""Map entries of ``tf.train.Example``, a column at a time for many rows, and rows framed as records.
+
+One row's Example is a row of entries, an entry a feature (tensorflow/core/example/feature.proto). Each
+column knows how many bytes its entry takes in every row and writes all of them at once; a null takes
+none, so that its key is absent.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchbeam.errors import EncodeError
+from patchbeam.records.crc import masked_crc, masked_crcs
+from patchbeam.records.layout import FRAME_BYTES, MAX_MESSAGE_BYTES, Kind, entry_head, field
+from patchbeam.records.parse import as_view
+from patchbeam.records.scatter import Pieces, SizeClasses
+from patchbeam.records.wire import Bytes, Ints
+
+Rows = Ints | None
+"""Numbers of the rows that have a value, ascending; ``None`` for all."""
+
+
+class ScalarEntries:
+    """A feature of one float in every row that has it.
+
+    Attributes:
+        lengths: bytes of each row's entry, int64; 0 where there is none.
+    """
+
+    def __init__(self, name: str, values: NDArray[np.float32], rows: Rows = None) -> None:
+        """Takes ``values``, float32 ``(row,)``; those of rows that are not in ``rows`` do not count."""
+        self.head = np.frombuffer(entry_head(name, "float", 4), np.uint8)
+        self.values = values
+        self.rows = rows
+        self.size = self.head.size + 4
+        self.lengths: Ints = _only(np.full(len(values), self.size, np.int64), rows)
+
+    def put(self, pieces: Pieces) -> None:
+        """Writes every row's entry at its cursor."""
+        values = np.ascontiguousarray(self.values if self.rows is None else self.values[self.rows], "<f4")
+        entries = np.empty((len(values), self.size), np.uint8)
+        entries[:, : self.head.size] = self.head
+        entries[:, self.head.size :] = values.view(np.uint8).reshape(-1, 4)
+        pieces.put(entries, self.rows)
+
+
+class RaggedEntries:
+    """A feature of another number of bytes in every row: text, lists.
+
+    Attributes:
+        lengths: bytes of each row's entry, int64; 0 where there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        data: Bytes,
+        starts: Ints,
+        sizes: Ints,
+        rows: Rows = None,
+        *,
+        many: bool = False,
+    ) -> None:
+        """Takes the values of every row as bytes of ``data``.
+
+        Args:
+            name: the key.
+            kind: ``float`` (packed float32) or ``bytes``.
+            data: uint8.
+            starts: first byte of each row, int64 ``(row,)``.
+            sizes: bytes of each row.
+            rows: which rows have a value.
+            many: for ``bytes``, whether a row's bytes are a list of encoded values, not one value.
+        """
+        self._data, self._starts = data, starts
+        self._sizes = _only(sizes, rows)
+        self._rows = rows
+        make = (lambda size: _texts_head(name, size)) if many else (lambda size: entry_head(name, kind, size))
+        self._heads = SizeClasses(self._sizes, make)
+        self.lengths: Ints = _only(self._heads.lengths + self._sizes, rows)
+
+    def put(self, pieces: Pieces) -> None:
+        """Writes every row's entry at its cursor."""
+        self._heads.put(pieces, self._rows)
+        put_ragged(pieces, self._data, self._starts, self._sizes, self._rows)
+
+
+class RawEntries:
+    """Entries that have been encoded before: any number of features a row.
+
+    Attributes:
+        lengths: bytes of each row's entries, int64.
+    """
+
+    def __init__(self, data: Bytes, starts: Ints, lengths: Ints) -> None:
+        self._data, self._starts = data, starts
+        self.lengths: Ints = lengths
+
+    def put(self, pieces: Pieces) -> None:
+        """Writes every row's entries at its cursor."""
+        put_ragged(pieces, self._data, self._starts, self.lengths, None)
+
+
+class BlockEntries:
+    """A feature of the same number of floats in every row, such as a chip.
+
+    Attributes:
+        lengths: bytes of each row's entry, int64; 0 where there is none.
+    """
+
+    def __init__(self, name: str, values: NDArray[np.float32], rows: Rows = None) -> None:
+        """Takes ``values``, float32 ``(row, value)``."""
+        self._values = values
+        self._rows = rows
+        self._head = np.frombuffer(entry_head(name, "float", 4 * values.shape[1]), np.uint8)
+        size = self._head.size + 4 * values.shape[1]
+        self.lengths: Ints = _only(np.full(len(values), size, np.int64), rows)
+
+    def put(self, pieces: Pieces) -> None:
+        """Writes every row's entry at its cursor."""
+        pieces.put(self._head[None], self._rows)
+        values = np.ascontiguousarray(self._values if self._rows is None else self._values[self._rows], "<f4")
+        if values.size:
+            pieces.put(values.view(np.uint8).reshape(len(values), -1), self._rows)
+
+
+Entries = ScalarEntries | RaggedEntries | RawEntries | BlockEntries
+
+
+def _only(sizes: Ints, rows: Rows) -> Ints:
+    if rows is None:
+        return sizes
+    kept = np.zeros_like(sizes)
+    kept[rows] = sizes[rows]
+    return kept
+
+
+def _texts_head(name: str, size: int) -> bytes:
+    key = name.encode()
+    head = field(1, size)  # bytes_list
+    inner = field(1, len(key)) + key + field(2, len(head) + size) + head
+    return field(1, len(inner) + size) + inner
+
+
+def put_ragged(pieces: Pieces, data: Bytes, starts: Ints, sizes: Ints, rows: Rows) -> None:
+    """Writes a stretch of ``data`` into each of ``rows`` and moves their cursors after it.
+
+    Args:
+        pieces: the records.
+        data: uint8.
+        starts: first byte for each record, those without a value included.
+        sizes: bytes for each record.
+        rows: which records.
+    """
+    at = pieces.cursor
+    if rows is not None:
+        at, starts, sizes = at[rows], starts[rows], sizes[rows]
+    total = int(sizes.sum())
+    if total:
+        # long stretches one by one, short ones byte by byte but all at once
+        if total > 1024 * len(sizes):
+            for to, start, size in zip(at.tolist(), starts.tolist(), sizes.tolist(), strict=True):
+                pieces.buffer[to : to + size] = data[start : start + size]
+        else:
+            within = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            pieces.buffer[np.repeat(at, sizes) + within] = data[np.repeat(starts, sizes) + within]
+    if rows is None:
+        pieces.cursor += sizes
+    else:
+        pieces.cursor[rows] += sizes
+
+
+def join_rows(columns: Sequence[Entries], count: int) -> tuple[Bytes, Ints]:
+    """Returns the entries of each row one after the other, and the bytes of each row; nothing is framed."""
+    sizes = _total(columns, count)
+    pieces = Pieces(sizes)
+    for column in columns:
+        column.put(pieces)
+    return pieces.buffer, sizes
+
+
+def frame_rows(columns: Sequence[Entries], count: int) -> tuple[Bytes, Ints]:
+    """Returns the framed records of ``count`` rows, uint8, and the bytes of each, int64.
+
+    Raises:
+        EncodeError: a record is larger than protobuf runtimes read.
+    """
+    scalars = [c for c in columns if isinstance(c, ScalarEntries) and c.rows is None]
+    if count and len(scalars) == len(columns):
+        return _frame_equal(scalars, count)
+    total = _total(columns, count)
+    largest = int(total.max(initial=0))
+    if largest > MAX_MESSAGE_BYTES - 8:
+        raise EncodeError(
+            f"row {int(total.argmax())}: its record would take {largest} bytes, more than protobuf reads "
+            f"({MAX_MESSAGE_BYTES}); leave out the large properties with selectors"
+        )
+    heads = SizeClasses(total, _frame_head)
+    pieces = Pieces(heads.lengths + total + 4)
+    heads.put(pieces)
+    for column in columns:
+        column.put(pieces)
+    sizes = pieces.ends - pieces.starts
+    buffer = pieces.buffer
+    if pieces.record_size is not None:
+        crcs = _crcs_of_equal(buffer, count, pieces.record_size)
+    else:
+        view = as_view(buffer)
+        bounds = zip((pieces.starts + 12).tolist(), (pieces.ends - 4).tolist(), strict=True)
+        crcs = masked_crcs((bytes(view[start:end]) for start, end in bounds), count)
+    pieces.put(crcs.astype("<u4").view(np.uint8).reshape(-1, 4))
+    return buffer, sizes
+
+
+def _frame_equal(columns: Sequence[ScalarEntries], count: int) -> tuple[Bytes, Ints]:
+    # Every record differs from the next in its numbers alone: the rest is written once and copied.
+    entries = sum(column.size for column in columns)
+    head = _frame_head(entries)
+    size = len(head) + entries + 4
+    template = np.zeros(size, np.uint8)
+    template[: len(head)] = np.frombuffer(head, np.uint8)
+    buffer = np.empty(count * size, np.uint8)
+    records = buffer.reshape(count, size)
+    at = len(head)
+    places = []
+    for column in columns:
+        template[at : at + column.head.size] = column.head
+        places.append(at + column.head.size)
+        at += column.size
+    records[:] = template
+    for column, place in zip(columns, places, strict=True):
+        np.ndarray((count,), "<f4", buffer, place, (size,))[:] = column.values
+    crcs = _crcs_of_equal(buffer, count, size)
+    np.ndarray((count,), "<u4", buffer, size - 4, (size,))[:] = crcs
+    return buffer, np.full(count, size, np.int64)
+
+
+def _crcs_of_equal(buffer: Bytes, count: int, size: int) -> NDArray[np.uint32]:
+    data: Any = np.ndarray((count,), f"V{size - FRAME_BYTES}", buffer, 12, (size,))
+    return masked_crcs(data.tolist(), count)
+
+
+def _frame_head(size: int) -> bytes:
+    inner = field(1, size)
+    length = struct.pack("<Q", len(inner) + size)
+    return length + struct.pack("<I", masked_crc(length)) + inner
+
+
+def _total(columns: Sequence[Entries], count: int) -> Ints:
+    total = np.zeros(count, np.int64)
+    for column in columns:
+        total += column.lengths
+    return total

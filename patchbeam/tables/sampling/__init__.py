@@ -1,0 +1,1 @@
+"""Raster values at features: points and polygons grouped by read block, records put back in order."""
