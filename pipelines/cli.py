@@ -13,7 +13,7 @@ import click
 
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
-from pipelines import check_commands, logs
+from pipelines import check_commands, logs, table_commands
 
 if TYPE_CHECKING:
     from patchbeam.plan import ExportPlan
@@ -177,6 +177,8 @@ def schema_command(kind: str) -> None:
 
 
 cli.add_command(check_commands.verify_command)
+cli.add_command(table_commands.export_table_command)
+cli.add_command(table_commands.import_table_command)
 cli.add_command(check_commands.look_command)
 
 

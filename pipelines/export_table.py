@@ -1,0 +1,133 @@
+"""``export-table``: features to Examples, with raster values where they are asked for.
+
+Also a module for people who submit with Python:
+``python -m pipelines.export_table --job configs/export_table.yaml --runner=DataflowRunner …``
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+import apache_beam as beam
+
+from patchbeam import storage
+from patchbeam.errors import JobError, PatchbeamError
+from patchbeam.pool import close_pools
+from patchbeam.tables.plan import TablePlan, check_destination
+from patchbeam.tables.publish import TableReport, take_report
+from pipelines.arguments import split_arguments
+from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.resolve_table import draw_folder, with_points
+from transforms.sampling import DrawPoints, SampleFeatures
+from transforms.tables import EncodeFeatures, WriteTable, features_of
+
+_LOG = logging.getLogger(__name__)
+
+
+def build(pipeline: beam.Pipeline, plan: TablePlan, *, threads: int, overwrite: bool) -> beam.PCollection:
+    """Wires the stages of a table export; returns the name of its report."""
+    batches = pipeline | "ReadFeatures" >> features_of(plan)
+    if plan.sample is None:
+        runs = batches | "EncodeFeatures" >> EncodeFeatures(plan)
+    else:
+        runs = batches | "SampleFeatures" >> SampleFeatures(plan, threads=threads)
+    return runs | "WriteTable" >> WriteTable(plan, threads=threads, overwrite=overwrite)
+
+
+def run_export_table(
+    plan: TablePlan,
+    beam_arguments: Sequence[str] = (),
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+) -> TableReport:
+    """Runs a table export and returns what it has done.
+
+    Args:
+        plan: the export.
+        beam_arguments: Beam's own options.
+        workers: threads of a local run; default all cores.
+        overwrite: whether an earlier export with this prefix is replaced.
+
+    Raises:
+        JobError: the destination cannot be used; nothing has been written.
+        PatchbeamError: the run failed; nothing has been published.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    options, threads = beam_options(beam_arguments, workers)
+    check_destination(plan, overwrite=overwrite)
+    points = draw_folder(plan) if plan.sample is not None and plan.sample.draw is not None else None
+    try:
+        if points is not None and plan.sample is not None:
+            pipeline = new_pipeline(options)
+            pipeline | "DrawPoints" >> DrawPoints(plan.sample, points, threads=threads)
+            run(pipeline, [points], local=is_local(options))
+            plan = with_points(plan, storage.join(points, "points.parquet"))
+        pipeline = new_pipeline(options)
+        build(pipeline, plan, threads=threads, overwrite=overwrite)
+        run(pipeline, [plan.temporary_folder], local=is_local(options))
+        return take_report(plan)
+    finally:
+        if points is not None:
+            clean_up([points])
+
+
+def run(pipeline: beam.Pipeline, folders: Sequence[str], *, local: bool) -> None:
+    """Runs a pipeline to its end; when it fails, its temporary folders go.
+
+    Args:
+        pipeline: the pipeline.
+        folders: its temporary folders.
+        local: whether it runs on this machine, so that nothing of it goes on after an interruption.
+
+    Raises:
+        PatchbeamError: what a stage has raised.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    try:
+        pipeline.run().wait_until_finish()
+    except BaseException as error:
+        interrupted = was_interrupted(error)
+        if interrupted and not local:
+            raise KeyboardInterrupt("the job goes on where it runs; cancel it there") from error
+        close_pools()
+        clean_up(folders)
+        if interrupted:
+            raise KeyboardInterrupt("nothing has been published and no temporary file is left") from error
+        original = original_error(error)
+        if original is error:
+            raise
+        raise original from error
+
+
+def clean_up(folders: Sequence[str]) -> None:
+    """Removes temporary folders; a failure to do so must not hide the first one."""
+    for folder in folders:
+        try:
+            storage.delete_tree(folder)
+        except PatchbeamError as error:
+            _LOG.warning("temporary files are left, delete them: %s", error)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``python -m pipelines.export_table``; unknown options go to Beam."""
+    return run_command("export-table", arguments)
+
+
+def run_command(name: str, arguments: Sequence[str] | None) -> int:
+    """Runs a table job's command with ``--job`` in place of the argument."""
+    from pipelines.cli import main as command
+
+    example = f"configs/{name.replace('-', '_')}.yaml"
+    try:
+        own, beam_arguments = split_arguments(list(sys.argv[1:] if arguments is None else arguments), example)
+    except JobError as error:
+        print(f"patchbeam: {error}", file=sys.stderr)
+        return error.exit_status
+    return command([name, *own, "--", *beam_arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
