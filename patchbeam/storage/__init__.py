@@ -63,6 +63,9 @@ __all__ = [
 ]
 
 
+CRC_BUFFER_BYTES = 1 << 20
+
+
 def _side(path: str) -> ModuleType:
     if not is_remote(path):
         return local
