@@ -17,6 +17,7 @@ from refusals import Place
 from patchbeam.errors import JobError
 from pipelines.jobfile.load import apply_override
 from pipelines.jobfile.yamltext import parse_yaml
+from pipelines.plan_text import plan_text
 from pipelines.resolve import load_plan
 
 BOX = [500_100, 5_299_100, 501_000, 5_299_900]
@@ -135,7 +136,8 @@ def planned(path: Path) -> bool:
         assert str(error) and "Traceback" not in str(error)
         assert error.exit_status == 2
         return False
-    plan.to_json()
+    json.dumps(plan.to_json(), allow_nan=False)
+    assert plan_text(plan)
     return True
 
 
