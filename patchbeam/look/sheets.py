@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from patchbeam.errors import JobError
-from patchbeam.look.canvas import FAINT, INK, Canvas, line_height
+from patchbeam.look.canvas import FAINT, INK, LINE, Canvas, line_height
 from patchbeam.look.colours import Painter
 from patchbeam.look.overview import draw_patch
 from patchbeam.look.painter import make_painter
@@ -23,7 +23,9 @@ _MOST_ZOOM = 3
 
 def _thumbs(count: int, patch: tuple[int, int], size: int) -> tuple[int, tuple[int, int]]:
     """Returns columns, and the size of each picture."""
-    columns = max(1, min(count, math.ceil(math.sqrt(count * patch[1] / patch[0]))))
+    square = max(1, min(count, math.ceil(math.sqrt(count * patch[1] / patch[0]))))
+    # one column more where that leaves fewer empty places in the last row
+    columns = min(square, min(square + 1, count), key=lambda n: (-count % n, n))
     room = (size - (columns - 1) * _GAP) / columns
     zoom = min(room / patch[0], _MOST_ZOOM)
     if zoom > 1:
@@ -48,7 +50,7 @@ def draw_sheet(
     chosen = present[np.unique(np.linspace(0, len(present) - 1, count).astype(np.int64))].tolist()
     shown = view.patches.stored_width_height if margins else view.patches.patch_width_height
     columns, tile = _thumbs(len(chosen), shown, size)
-    scale = text_scale(tile[0] * 3)
+    scale = text_scale(columns * tile[0])
     height = tile[1] + line_height(scale) + _GAP // 2
     canvas = Canvas(columns * (tile[0] + _GAP) - _GAP, -(-len(chosen) // columns) * height)
     pictures = pool.map(lambda patch: draw_patch(view, painter, patch, tile, margins=margins), chosen)
@@ -56,6 +58,7 @@ def draw_sheet(
         row, column = divmod(position, columns)
         x, y = column * (tile[0] + _GAP), row * height
         canvas.paste(x, y, picture)
+        canvas.outline(x, y, *tile, LINE)
         canvas.text(x, y + tile[1] + 2 * scale, f"#{patch}", FAINT, scale)
     return canvas.pixels
 
@@ -89,7 +92,7 @@ def draw_bands(
     if len(painter.bands) == 3:
         painters.insert(0, painter)
     columns, tile = _thumbs(len(painters), view.patches.stored_width_height, size)
-    scale = text_scale(tile[0] * 3)
+    scale = text_scale(columns * tile[0])
     height = tile[1] + line_height(scale) + _GAP
     canvas = Canvas(columns * (tile[0] + _GAP) - _GAP, -(-len(painters) // columns) * height - _GAP)
     for position, own in enumerate(painters):
@@ -98,6 +101,7 @@ def draw_bands(
         canvas.text(x, y + 2 * scale, " ".join(own.bands), INK, scale)
         picture = draw_patch(view, own, patch, tile, margins=True)
         canvas.paste(x, y + line_height(scale), picture)
+        canvas.outline(x, y + line_height(scale), *tile, LINE)
     return canvas.pixels
 
 
