@@ -17,6 +17,7 @@ from patchbeam.pool import Pool
 SPLITS: tuple[Colour, ...] = ((38, 132, 255), (255, 139, 0), (171, 71, 188), (0, 150, 136), (229, 57, 53))
 """Outlines of the patches of each split, in order."""
 
+_BATCH = 512
 _LEAST_TILE = 3
 _MOST_ZOOM = 3
 _SMALL_PICTURE = 900
@@ -105,7 +106,6 @@ def draw_overview(
     canvas = Canvas(*tiling.size)
     rows, cols = np.divmod(np.arange(tiling.columns * tiling.rows), tiling.columns)
     numbers = (rows * tiling.every * patches.columns + cols * tiling.every).tolist()
-    with_records = [n for n, patch in enumerate(numbers) if view.first_record[patch] >= 0]
 
     def picture(n: int) -> Rgb:
         return draw_patch(view, painter, numbers[n], tiling.tile, margins=margins)
@@ -116,13 +116,16 @@ def draw_overview(
         if view.first_record[patch] < 0:
             dropped = view.first_record[patch] == DROPPED
             canvas.hatch(x, y, width, height, DROPPED_COLOURS if dropped else MISSING_COLOURS)
-    for n, tile in zip(with_records, pool.map(picture, with_records), strict=True):
-        x, y = tiling.corner(int(cols[n]), int(rows[n]))
-        canvas.paste(x, y, tile)
-        split = int(view.split_of[numbers[n]])
-        if split >= 0:
-            thick = 1 if min(tiling.tile) < 48 else 3
-            canvas.outline(x, y, width, height, SPLITS[split % len(SPLITS)], thick)
+    with_records = [n for n, patch in enumerate(numbers) if view.first_record[patch] >= 0]
+    for start in range(0, len(with_records), _BATCH):  # a pool takes all that it is given at once
+        batch = with_records[start : start + _BATCH]
+        for n, tile in zip(batch, pool.map(picture, batch), strict=True):
+            x, y = tiling.corner(int(cols[n]), int(rows[n]))
+            canvas.paste(x, y, tile)
+            split = int(view.split_of[numbers[n]])
+            if split >= 0:
+                thick = 1 if min(tiling.tile) < 48 else 3
+                canvas.outline(x, y, width, height, SPLITS[split % len(SPLITS)], thick)
     return canvas.pixels, tiling
 
 

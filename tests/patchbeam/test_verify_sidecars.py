@@ -12,7 +12,10 @@ import google_crc32c
 import numpy as np
 import pytest
 import rasterio
-from small_export import copy_of, found, make, run
+from small_export import copy_of, found, make, run, shard
+
+from patchbeam.look import look
+from patchbeam.look.overview import SPLITS
 
 MIXER_EDITS: dict[str, tuple[str, str, str]] = {
     "patchesPerRow": ('"patchesPerRow": 3', '"patchesPerRow": 9', "patchesPerRow: 9"),
@@ -92,6 +95,35 @@ def test_an_edited_manifest(tmp_path: Path, name: str) -> None:
     edit_manifest(prefix, change)
     findings = found(run(prefix), about=about)
     assert any(text in f.text for f in findings), run(prefix).findings
+
+
+def test_splits(tmp_path: Path) -> None:
+    prefix = copy_of("plain", tmp_path)
+    names = ["scene-train-00000.tfrecord", "scene-train-00001.tfrecord", "scene-test-00000.tfrecord"]
+    for number, name in enumerate(names):
+        shard(prefix, number).rename(prefix.parent / name)
+    Path(f"{prefix}-mixer.json").unlink()
+
+    def change(root: dict[str, Any]) -> None:
+        for entry, name in zip(root["shards"], names, strict=True):
+            entry.update(name=name, split=name.split("-")[1])
+        root["shards"][2]["firstRecord"] = 0
+        parts = [("train", [[0, 6]]), ("test", [[6, 3]])]
+        root["splits"] = {
+            "block": [3, 1],
+            "seed": 1,
+            "guard": 0,
+            "parts": [{"name": name, "fraction": 0.5, "keptPatches": kept} for name, kept in parts],
+        }
+
+    edit_manifest(prefix, change)
+    report = run(prefix, sources=9)
+    assert report.ok, report.findings
+    colours = {tuple(c) for c in look(str(prefix)).reshape(-1, 3).tolist()}
+    assert set(SPLITS[:2]) <= colours and SPLITS[2] not in colours
+    (prefix.parent / names[1]).unlink()
+    (finding,) = found(run(prefix), about="shards")
+    assert finding.file == str(prefix.parent / names[1])
 
 
 def test_an_index_that_is_of_another_export(tmp_path: Path) -> None:
