@@ -121,9 +121,10 @@ def summary_text(plan: ImportPlan, report: dict[str, Any]) -> str:
     grid, tiles = report["grid"], report["tiles"]
     total = sum(tile["sizeBytes"] for tile in tiles)
     dropped = report["patches"]["total"] - report["patches"]["kept"]
+    nodata = f"{report['nodata']:g}" if isinstance(report["nodata"], int | float) else report["nodata"]
     lines = [
         f"map        {grid['width']} × {grid['height']} pixels, {grid['crs'][:40]}",
-        f"bands      {', '.join(report['bands'])} ({report['type']}, nodata {report['nodata']})",
+        f"bands      {', '.join(report['bands'])} ({report['type']}, nodata {nodata})",
         f"tiles      {len(tiles)}, {total} bytes: {plan.output}*.tif",
         f"over all   {plan.output}.vrt, {plan.output}-collection.json",
         f"patches    {report['patchesPlaced']} placed" + (f", {dropped} without data" if dropped else ""),

@@ -14,7 +14,7 @@ from patchbeam.mosaic.counts import open_schema
 from patchbeam.mosaic.layout import MapLayout
 from patchbeam.mosaic.make import TileMaker, publish_map
 from patchbeam.mosaic.options import ImportOptions
-from patchbeam.mosaic.plan import ImportPlan
+from patchbeam.mosaic.plan import ImportPlan, read_members
 from patchbeam.patches import PatchGrid
 from patchbeam.records.example import ExampleLayout, Feature
 from patchbeam.records.files import RecordFiles
@@ -79,7 +79,7 @@ def import_map(
 
 def run_plan(plan: ImportPlan, *, threads: int = 2) -> str:
     """Runs an import without Beam; tiles are made in the wrong order, as runners do."""
-    known = plan.members or None
+    known = [read_members(one) for one in plan.members] or None
     with RecordFiles.open(plan.records, spool_folder=plan.temporary_folder, members=known) as files:
         schema = open_schema(files, plan.layout, plan.options)
         maker = TileMaker(plan, files, schema, threads=threads)

@@ -10,14 +10,14 @@ from patchbeam import storage
 from patchbeam.errors import CountMismatch
 from patchbeam.mosaic.counts import open_schema
 from patchbeam.mosaic.make import TileDone, TileMaker, publish_map
-from patchbeam.mosaic.plan import ImportPlan
+from patchbeam.mosaic.plan import ImportPlan, MemberRange, read_members
 from patchbeam.mosaic.state import load_state, save_state
 from patchbeam.pool import Pool
 from patchbeam.records.files import RecordFiles
-from patchbeam.records.index import FileIndex, Ints, index_file
+from patchbeam.records.index import FileIndex, index_file
 from transforms.write import gather
 
-_Task = tuple[int, str, tuple[Ints, Ints] | None]
+_Task = tuple[int, str, MemberRange | None]
 
 
 def state_path(plan: ImportPlan) -> str:
@@ -33,7 +33,7 @@ class _IndexFiles(beam.DoFn):  # type: ignore[misc]
     def process(self, tasks: Sequence[_Task]) -> Iterator[tuple[int, FileIndex]]:
         def index(task: _Task) -> tuple[int, FileIndex]:
             number, name, members = task
-            return number, index_file(name, spool_folder=self._folder, members=members)
+            return number, index_file(name, spool_folder=self._folder, members=read_members(members))
 
         with Pool(self._threads) as pool:
             yield from pool.map(index, tasks)
@@ -45,7 +45,7 @@ class IndexRecords(beam.PTransform):  # type: ignore[misc]
     Args:
         names: the files in order.
         folder: where gzip files that cannot be sought are inflated to.
-        members: for each file, the sizes and records of its gzip members where they are known.
+        members: for each file, where an export's index tells its gzip members.
         threads: threads inside one element.
     """
 
@@ -53,7 +53,7 @@ class IndexRecords(beam.PTransform):  # type: ignore[misc]
         self,
         names: Sequence[str],
         folder: str,
-        members: Sequence[tuple[Ints, Ints] | None] = (),
+        members: Sequence[MemberRange | None] = (),
         *,
         threads: int = 1,
     ) -> None:

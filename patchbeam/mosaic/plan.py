@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ from patchbeam.mosaic.options import ImportOptions
 from patchbeam.mosaic.schema import RecordSchema
 from patchbeam.mosaic.tiles import TileGrid
 from patchbeam.mosaic.validity import SourceMask
-from patchbeam.records.names import index_name, manifest_name
+from patchbeam.records.names import manifest_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,8 +36,7 @@ class ImportPlan:
         options: of the import.
         output: prefix of every file written, local or ``gs://``.
         source_mask: the exported rasters, with ``mask: sources``.
-        members: for each record file, sizes and records of its gzip members where the export's index
-            tells them; empty without one.
+        members: for each record file, where the export's index tells its gzip members; empty without one.
         run: tells apart imports whose records are not in files yet.
     """
 
@@ -45,7 +45,7 @@ class ImportPlan:
     options: ImportOptions
     output: str
     source_mask: SourceMask | None = None
-    members: tuple[tuple[Ints, Ints] | None, ...] = ()
+    members: tuple[MemberRange | None, ...] = ()
     run: str = ""
 
     @property
@@ -161,33 +161,62 @@ def find_sidecar(prefix: str) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRange:
+    """Which rows of an export's index are the gzip members of one shard.
+
+    Attributes:
+        index: the index file (``PREFIX-index.npz``).
+        start: first row.
+        stop: the row after the last.
+    """
+
+    index: str
+    start: int
+    stop: int
+
+
 def known_members(
     manifest: Manifest | None, sidecar: str, records: tuple[str, ...]
-) -> tuple[tuple[Ints, Ints] | None, ...]:
-    """Returns the gzip members of those record files that are the export's own, from its index."""
+) -> tuple[MemberRange | None, ...]:
+    """Says where an export's index tells the gzip members of its own shards among ``records``."""
     if manifest is None or manifest.index is None:
         return ()
-    folder, name = storage.split(sidecar)
+    folder, _ = storage.split(sidecar)
     index = storage.join(folder, manifest.index)
-    if name != storage.split(manifest_name(""))[1] and not storage.exists(index):
-        return ()
     shards = {storage.join(folder, shard.name): (i, shard) for i, shard in enumerate(manifest.shards)}
-    if not any(path in shards for path in records):
+    if not any(path in shards for path in records) or not storage.exists(index):
         return ()
-    import io
-
     with np.load(io.BytesIO(storage.read_bytes(index)), allow_pickle=False) as table:
-        ends = np.cumsum(table["shardMembers"])
-        sizes, counts = table["memberBytes"], table["memberRecords"]
-    found: list[tuple[Ints, Ints] | None] = []
+        ends = np.concatenate([[0], np.cumsum(table["shardMembers"])]).tolist()
+    if len(ends) != len(shards) + 1:
+        return ()
+    found: list[MemberRange | None] = []
     for path in records:
         i, shard = shards.get(path, (-1, None))
         if shard is None or storage.stat(path).size_bytes != shard.stored_bytes:
             found.append(None)  # replaced since: it is walked
-            continue
-        part = slice(int(ends[i - 1]) if i else 0, int(ends[i]))
-        found.append((sizes[part].astype(np.int64), counts[part].astype(np.int64)))
+        else:
+            found.append(MemberRange(index=index, start=ends[i], stop=ends[i + 1]))
     return tuple(found)
 
 
-__all__ = ["ImportPlan", "find_sidecar", "index_name", "known_members", "number", "read_sidecar"]
+def read_members(members: MemberRange | None) -> tuple[Ints, Ints] | None:
+    """Returns bytes and records of each member of a shard."""
+    if members is None:
+        return None
+    with np.load(io.BytesIO(storage.read_bytes(members.index)), allow_pickle=False) as table:
+        part = slice(members.start, members.stop)
+        sizes, records = table["memberBytes"][part], table["memberRecords"][part]
+    return sizes.astype(np.int64), records.astype(np.int64)
+
+
+__all__ = [
+    "ImportPlan",
+    "MemberRange",
+    "find_sidecar",
+    "known_members",
+    "number",
+    "read_members",
+    "read_sidecar",
+]
