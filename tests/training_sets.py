@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +97,7 @@ def write_export(
     sidecar: str = "manifest",
     seed: int = 0,
     reverse_wire: bool = False,
+    change: Callable[[np.ndarray], None] | None = None,
 ) -> Written:
     """Writes shards, and beside them a manifest, a mixer or nothing."""
     width, height = (p + 2 * (k // 2) for p, k in zip(patch, kernel, strict=True))
@@ -109,6 +110,8 @@ def write_export(
     for at, kind in enumerate(kinds):
         if kind == "bytes":
             pixels[:, starts[at] : starts[at + 1]] %= 256
+    if change is not None:
+        change(pixels)
     if collapse:
         features = [Feature(bands[0], kinds[0], pixels[0].size)]
     else:

@@ -82,14 +82,17 @@ def as_tf(source: Database | DataProvider | Batches | Epochs | EpochsPrefix | Lo
     """
     tf = _tensorflow()
     if isinstance(source, Database):
-        return _dataset(tf, source, _signature(tf, source[0], free=0))
-    if isinstance(source, Epochs | EpochsPrefix):
-        sample, recipe = source[0][0], _recipe(source)
-        flat = _Flat(source)
-        return _dataset(tf, flat, _signature(tf, sample, free=1 if recipe.collate is None else None))
-    sample = source.peek() if isinstance(source, Loader) else source[0]
+        return _dataset(tf, source, _signature(tf, source[0], free=0), len(source))
     free = 1 if _recipe(source).collate is None else None
-    return _dataset(tf, source, _signature(tf, sample, free=free))
+    if isinstance(source, Epochs):
+        signature = _signature(tf, source[0][0], free=free)
+        return _dataset(tf, _Flat(source), signature, tf.data.INFINITE_CARDINALITY)
+    if isinstance(source, EpochsPrefix):
+        batches = len(source) * _recipe(source).batch_count
+        return _dataset(tf, _Flat(source), _signature(tf, source[0][0], free=free), batches)
+    if isinstance(source, Loader):
+        return _dataset(tf, source, _signature(tf, source.peek(), free=free), None)
+    return _dataset(tf, source, _signature(tf, source[0], free=free), len(source))
 
 
 def _recipe(source: Any) -> Any:
@@ -108,8 +111,10 @@ class _Flat:
         return (batch for batches in self._epochs for batch in batches)
 
 
-def _dataset(tf: Any, source: Iterable[Any], signature: Any) -> Any:
-    return tf.data.Dataset.from_generator(lambda: iter(source), output_signature=signature)
+def _dataset(tf: Any, source: Iterable[Any], signature: Any, count: int | None) -> Any:
+    dataset = tf.data.Dataset.from_generator(lambda: iter(source), output_signature=signature)
+    # Keras asks how long a dataset is, and takes the end of one that cannot tell for a mistake.
+    return dataset if count is None else dataset.apply(tf.data.experimental.assert_cardinality(count))
 
 
 def _signature(tf: Any, sample: Any, *, free: int | None) -> Any:

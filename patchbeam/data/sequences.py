@@ -83,8 +83,8 @@ class SequenceDatabase(Database):
         scalars = [numbers_of(values) for values in context.values()]
         if any(value is None or value.size != 1 for value in scalars) or not (context or lists):
             raise JobError(
-                f"{self.records.where(0)}: it is no SequenceExample of one pixel; image patches are opened with "
-                "PatchDatabase, rows of a table with TableDatabase"
+                f"{self.records.where(0)}: it is no SequenceExample of one pixel; image patches are opened "
+                "with PatchDatabase, rows of a table with TableDatabase"
             )
         wanted = modalities
         if wanted is None:
