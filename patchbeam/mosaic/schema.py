@@ -123,6 +123,12 @@ def resolve_schema(
     type_name = options.type or _type(bands, found, known, options)
     nodata = options.nodata if options.nodata is not None else _nodata(bands, known, type_name, options)
     check_nodata(nodata, type_name)
+    if nodata is None and layout.kept is not None:
+        raise JobError(
+            f"nodata: {layout.patches.count - layout.kept_count} patches have no records, and a map of "
+            f"{type_name} "
+            "has no value that says so by itself; give nodata"
+        )
     read = {band.feature for band in bands} | ({groups[masked][0].feature} if masked else set())
     return RecordSchema(
         bands=tuple(bands),

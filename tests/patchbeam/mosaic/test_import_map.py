@@ -137,7 +137,8 @@ def test_hann_hides_the_seams_of_a_biased_predictor(tmp_path: Path) -> None:
         import_map(layout, records, str(tmp_path / overlap), ImportOptions(overlap=overlap))
         with rasterio.open(tmp_path / f"{overlap}.tif") as dataset:
             jump[overlap] = np.abs(np.diff(dataset.read(1), axis=1)).max()
-    assert jump["hann"] < jump["discard"] / 8
+    # the margin of 16 columns spreads a step over 32
+    assert jump["hann"] < jump["discard"] / 8, jump
 
 
 def test_values_out_of_range_name_band_and_patch(tmp_path: Path) -> None:
@@ -219,6 +220,8 @@ def test_dropped_patches_have_no_data(tmp_path: Path) -> None:
     layout = replace(MapLayout.from_mixer(mixer(3, 4)), kept=np.array([[1, 3], [7, 1], [9, 2]]))
     kept = [1, 2, 3, 7, 9, 10]
     records = write_patches(tmp_path, 6, lambda i: {"p": np.full((16, 32), kept[i], np.float32)})
+    with pytest.raises(JobError, match="nodata: 6 patches have no records, and a map of uint8 has no value"):
+        import_map(layout, records, str(tmp_path / "m"), ImportOptions(type="uint8"))
     import_map(layout, records, str(tmp_path / "m"), ImportOptions(type="uint8", nodata=0))
     with rasterio.open(tmp_path / "m.tif") as dataset:
         corners = dataset.read(1)[::16, ::32]

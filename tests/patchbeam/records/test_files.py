@@ -40,10 +40,7 @@ def some(count: int, seed: int = 0, uniform: bool = False) -> list[bytes]:
 def test_every_record_is_where_its_number_says(tmp_path: Path, form: str | None, uniform: bool) -> None:
     datas = some(1500, uniform=uniform)
     cuts = [0, 0, 700, 701, 1500]
-    names = [
-        write(tmp_path / f"f{i}", datas[a:b], form)
-        for i, (a, b) in enumerate(itertools.pairwise(cuts))
-    ]
+    names = [write(tmp_path / f"f{i}", datas[a:b], form) for i, (a, b) in enumerate(itertools.pairwise(cuts))]
     with RecordFiles.open(names, spool_folder=str(tmp_path / "spool")) as files:
         assert len(files) == 1500
         assert files.counts == [0, 700, 1, 799]
