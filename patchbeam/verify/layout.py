@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from patchbeam.spec import DTYPES, feature_spec
 
 Bytes = NDArray[np.uint8]
 _KINDS = {dtype: kind for kind, dtype in DTYPES.items()}
+_SMALL_BYTES = 1 << 14
 _TEMPLATES = 256
 """Structures that are kept: sizes of records with int64 lists differ from record to record."""
 
@@ -49,6 +51,20 @@ class Shape:
 
 
 Layout = tuple[Shape, ...]
+
+
+class Template(NamedTuple):
+    """What records of one size and structure have in common.
+
+    Attributes:
+        columns: places of the bytes that are no values.
+        expected: those bytes.
+        varints: first byte, bytes and numbers of each int64 list.
+    """
+
+    columns: NDArray[np.int64]
+    expected: Bytes
+    varints: tuple[tuple[int, int, int], ...]
 
 
 def layout_of(manifest: Manifest) -> Layout:
@@ -115,7 +131,7 @@ class LayoutCheck:
         self.expected = expected
         self.sequence = sequence
         self._ordered = expected is not None
-        self._known: dict[int, list[tuple[NDArray[np.int64], Bytes]]] = {}
+        self._known: dict[int, list[Template]] = {}
         self._lock = threading.Lock()
 
     def check(self, rows: Bytes) -> list[tuple[int, str]]:
@@ -137,7 +153,7 @@ class LayoutCheck:
                 left = left[~_matches(rows, left, learnt)]
         return wrong
 
-    def _look(self, row: Bytes) -> tuple[str | None, tuple[NDArray[np.int64], Bytes] | None]:
+    def _look(self, row: Bytes) -> tuple[str | None, Template | None]:
         """Parses a record; returns what is wrong with it, or else what its like have in common with it."""
         try:
             found, spans = found_layout(as_view(row), sequence=self.sequence)
@@ -147,26 +163,34 @@ class LayoutCheck:
             if self.expected is None:
                 self.expected = found
         text = _difference(self.expected, found, ordered=self._ordered)
-        # how many numbers an int64 list has is in the numbers themselves
-        if text is not None or any(values.kind == "int64" for values in spans):
+        # one of a large record with int64 lists would never match again: their sizes are all different
+        varying = any(values.kind == "int64" for values in spans)
+        if text is not None or (varying and row.size > _SMALL_BYTES):
             return text, None
-        fixed = np.ones(row.size, np.bool_)
-        for values in spans:
-            for start, size in values.spans:
-                fixed[start : start + size] = False
-        columns = np.flatnonzero(fixed)
-        template = columns, row[columns]
+        template = _template(row, spans)
         with self._lock:
             if sum(map(len, self._known.values())) < _TEMPLATES:
                 self._known[row.size] = [*self._known.get(row.size, []), template]
         return None, template
 
 
-def _matches(
-    rows: Bytes, which: NDArray[np.int64], template: tuple[NDArray[np.int64], Bytes]
-) -> NDArray[np.bool_]:
-    columns, expected = template
-    same: NDArray[np.bool_] = (rows[np.ix_(which, columns)] == expected).all(axis=1)
+def _template(row: Bytes, spans: Sequence[Spans]) -> Template:
+    fixed = np.ones(row.size, np.bool_)
+    varints = []
+    for values in spans:
+        for start, size in values.spans:
+            fixed[start : start + size] = False
+            if values.kind == "int64":
+                varints.append((start, size, int(np.count_nonzero(row[start : start + size] < 0x80))))
+    columns = np.flatnonzero(fixed)
+    return Template(columns, row[columns], tuple(varints))
+
+
+def _matches(rows: Bytes, which: NDArray[np.int64], template: Template) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = (rows[np.ix_(which, template.columns)] == template.expected).all(axis=1)
+    for start, size, count in template.varints:
+        last = rows[which, start : start + size] < 0x80
+        same &= (last.sum(axis=1) == count) & (last[:, -1] if size else True)
     return same
 
 

@@ -7,7 +7,7 @@ that tile it, and that threads work on side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,6 +27,8 @@ from patchbeam.verify.report import About
 MOST_FINDINGS = 50
 """Findings about records that are listed for one unit; the others are counted."""
 
+_COPIED_BYTES = 1 << 14
+"""Records up to this size are copied to be looked at together with others of their size."""
 _HEAD = 12
 
 
@@ -119,17 +121,16 @@ def check_records(data: memoryview, layout: LayoutCheck) -> tuple[int, int, tupl
     """
     offsets, problem = walk(data)
     flat = np.frombuffer(data, np.uint8)
-    wrong: list[Wrong] = []
-    more = 0
-    for first, last in _runs(offsets):
-        rows = flat[offsets[first] : offsets[last]].reshape(last - first, -1)
-        for about, at, text in sorted(_check_rows(rows, layout), key=lambda entry: entry[1]):
-            if len(wrong) < MOST_FINDINGS:
-                wrong.append(Wrong(about, text, first + at, int(offsets[first + at])))
-            else:
-                more += 1
-    if more:
-        wrong.append(Wrong("records", f"{more} more records are wrong from here on", *wrong[-1][2:]))
+    all_wrong = [
+        Wrong(about, text, int(numbers[at]), int(offsets[numbers[at]]))
+        for numbers, rows in _alike(flat, offsets)
+        for about, at, text in _check_rows(rows, layout)
+    ]
+    all_wrong.sort(key=lambda entry: entry.record or 0)
+    wrong = all_wrong[:MOST_FINDINGS]
+    if len(all_wrong) > MOST_FINDINGS:
+        text = f"{len(all_wrong) - MOST_FINDINGS} more records are wrong from here on"
+        wrong.append(Wrong("records", text, *all_wrong[MOST_FINDINGS][2:]))
     if problem is not None:
         wrong.append(Wrong("records", problem, len(offsets) - 1, int(offsets[-1])))
     return len(offsets) - 1, int(offsets[-1]), tuple(wrong)
@@ -165,12 +166,22 @@ def stored_crc(data: memoryview) -> int:
     return int(google_crc32c.value(np.frombuffer(data, np.uint8))) if len(data) else 0
 
 
-def _runs(offsets: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Stretches of consecutive records of one size, as first and after last."""
-    if len(offsets) < 2:
-        return []
-    changes = np.flatnonzero(np.diff(np.diff(offsets))) + 1
-    return list(pairwise([0, *changes.tolist(), len(offsets) - 1]))
+def _alike(
+    flat: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+    """Yields records of one size together: their numbers, and their bytes ``(record, byte)``."""
+    sizes = np.diff(offsets)
+    if not sizes.size:
+        return
+    if (sizes == sizes[0]).all():
+        yield np.arange(len(sizes)), flat[: offsets[-1]].reshape(len(sizes), -1)
+    elif int(sizes.max()) > _COPIED_BYTES:
+        for number, (start, stop) in enumerate(pairwise(offsets.tolist())):
+            yield np.array([number]), flat[start:stop][None]
+    else:
+        order = np.argsort(sizes, kind="stable")
+        for numbers in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):
+            yield numbers, flat[offsets[numbers][:, None] + np.arange(sizes[numbers[0]])]
 
 
 def _check_rows(rows: NDArray[np.uint8], layout: LayoutCheck) -> list[tuple[About, int, str]]:
