@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from patchbeam.errors import CorruptRecord, nearest
 from patchbeam.records.layout import Kind
-from patchbeam.records.parse import Spans, as_view, fields, scan_feature, scan_features, text
+from patchbeam.records.parse import Spans, as_view
+from patchbeam.records.parse_sequence import scan_sequence_example
 
 Array = NDArray[Any]
-_LENGTH = 2
 _DTYPES: dict[Kind, str] = {"float": "<f4", "int64": "<i8", "bytes": "u1"}
 
 
@@ -119,14 +119,8 @@ def scan_pixel(view: memoryview) -> dict[str, list[Spans]]:
     Raises:
         CorruptRecord: the bytes are no SequenceExample or Example.
     """
-    context: dict[str, Spans] = {}
-    found: dict[str, list[Spans]] = {}
-    for number, wire_type, start, end in fields(view, 0, len(view)):
-        if number == 1 and wire_type == _LENGTH:
-            scan_features(view, start, end, context)
-        elif number == 2 and wire_type == _LENGTH:
-            _scan_lists(view, start, end, found)
-    return {name: [spans] for name, spans in context.items()} | found
+    context, lists = scan_sequence_example(view)
+    return {name: [spans] for name, spans in context.items()} | lists
 
 
 def pixel_kinds(view: memoryview) -> dict[str, tuple[Kind, int]]:
@@ -140,22 +134,6 @@ def pixel_kinds(view: memoryview) -> dict[str, tuple[Kind, int]]:
             )
             kinds[name] = (kind, count)
     return kinds
-
-
-def _scan_lists(view: memoryview, start: int, end: int, found: dict[str, list[Spans]]) -> None:
-    for number, wire_type, first, last in fields(view, start, end):
-        if number != 1 or wire_type != _LENGTH:
-            continue
-        name, steps = "", []
-        for part, part_type, a, b in fields(view, first, last):
-            if part == 1 and part_type == _LENGTH:
-                name = text(view, a, b)
-            elif part == 2 and part_type == _LENGTH:
-                for step, step_type, c, d in fields(view, a, b):
-                    if step == 1 and step_type == _LENGTH:
-                        steps.append(Spans())
-                        scan_feature(view, c, d, steps[-1])
-        found[name] = steps
 
 
 def _count(view: memoryview, start: int, size: int, kind: Kind) -> int:

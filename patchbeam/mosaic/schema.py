@@ -77,6 +77,11 @@ def resolve_schema(
     collapsed = layout.collapsed if layout.collapsed in found else None
     if collapsed is not None and any(name in found for name in known if name != collapsed):
         collapsed = None  # predictions that use the bands' own names
+    if collapsed is not None and per_pixel and any(band.depth != 1 for band in layout.bands):
+        raise JobError(
+            "records: sequences of array bands with collapseBands hold no band by itself; export without "
+            "collapseBands"
+        )
     masked = options.mask if options.mask not in (None, "sources") else None
     groups: dict[str, tuple[InputBand, ...]] = {}
     depths: dict[str, int] = {}

@@ -18,8 +18,9 @@ from patchbeam import storage
 from patchbeam.errors import CorruptRecord, ReadFailed
 from patchbeam.pool import Pool, core_count
 from patchbeam.records.gzip import inflate
-from patchbeam.records.index import FileIndex, Ints, index_file, map_file
+from patchbeam.records.index import FileIndex, Ints, index_file
 from patchbeam.records.tfrecord import check_data, record_offsets
+from patchbeam.records.view import map_file
 
 CACHE_BYTES = 32 << 20
 """Inflated members of several records that are kept for the next record."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import mmap
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchbeam import storage
-from patchbeam.errors import CorruptRecord, ReadFailed
+from patchbeam.errors import CorruptRecord
 from patchbeam.records.gzip import HEADER_BYTES, TRAILER_BYTES, member_size, sniff
 from patchbeam.records.inflate import inflated
 from patchbeam.records.layout import FRAME_BYTES
 from patchbeam.records.tfrecord import record_length
+from patchbeam.records.view import REMOTE_BYTES, FileView, map_file
+
+__all__ = ["FileIndex", "Ints", "index_file", "map_file"]
 
 Ints = NDArray[np.int64]
 
-_REMOTE_BYTES = 8 << 20
 _HEAD = 12
 _ROWS = 1 << 16
 
@@ -99,7 +100,7 @@ def index_file(name: str, *, spool_folder: str, members: tuple[Ints, Ints] | Non
     size = storage.stat(name).size_bytes
     if members is not None:
         return _from_members(name, size, *members)
-    view = _View(name, size)
+    view = FileView(name, size)
     try:
         form = sniff(bytes(view.at(0, _HEAD)))
         if form == "plain":
@@ -119,47 +120,7 @@ def _spool_name(name: str) -> str:
     return f"spool-{digest}-{uuid.uuid4().hex[:8]}.tfrecord"
 
 
-def map_file(path: str) -> memoryview:
-    """Returns a local file's bytes; the mapping lives as long as a view of it.
-
-    Raises:
-        ReadFailed: it cannot be opened or mapped.
-    """
-    with storage.open_read(path) as file:
-        try:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except ValueError:
-            return memoryview(b"")  # an empty file cannot be mapped
-        except OSError as error:
-            raise ReadFailed(f"{path}: cannot be mapped into memory: {error}") from error
-
-
-class _View:
-    """Bytes of a file by place: a local one is mapped, of a remote one a large range is kept."""
-
-    def __init__(self, path: str, size: int) -> None:
-        self._path = path
-        self.size = size
-        self._remote = storage.is_remote(path)
-        self._start = 0
-        self._kept = memoryview(b"") if self._remote else map_file(path)
-        if not self._remote:
-            self.size = len(self._kept)
-
-    @property
-    def whole(self) -> memoryview | None:
-        return None if self._remote else self._kept
-
-    def at(self, position: int, length: int) -> memoryview:
-        """Fewer bytes at the end of the file."""
-        at = position - self._start
-        if self._remote and (at < 0 or at + length > len(self._kept)) and position < self.size:
-            self._kept = memoryview(storage.read_bytes(self._path, position, max(length, _REMOTE_BYTES)))
-            self._start, at = position, 0
-        return self._kept[at : at + length]
-
-
-def _walk_plain(name: str, view: _View) -> FileIndex:
+def _walk_plain(name: str, view: FileView) -> FileIndex:
     uniform = _uniform(view)
     if uniform:
         return FileIndex(
@@ -182,7 +143,7 @@ def _walk_plain(name: str, view: _View) -> FileIndex:
     return _plain(name, name, view.size, offsets)
 
 
-def _uniform(view: _View) -> int:
+def _uniform(view: FileView) -> int:
     """Size of the framed records when all headers of a local file are the same bytes, else 0."""
     whole = view.whole
     if whole is None or len(whole) < _HEAD:
@@ -213,7 +174,7 @@ def _plain(name: str, path: str, size: int, offsets: list[int]) -> FileIndex:
     return FileIndex(name=name, path=path, size_bytes=size, gzip=False, records=sizes.size, offsets=starts)
 
 
-def _walk_members(name: str, view: _View) -> FileIndex:
+def _walk_members(name: str, view: FileView) -> FileIndex:
     sizes, records = [], []
     position = 0
     while position < view.size:
@@ -262,7 +223,7 @@ def _spool(name: str, path: str) -> FileIndex:
 
 def _inflated(name: str) -> Iterator[bytes]:
     raw = storage.open_read(name)
-    with io.BufferedReader(raw, _REMOTE_BYTES) if storage.is_remote(name) else raw as file:  # type: ignore[type-var]
+    with io.BufferedReader(raw, REMOTE_BYTES) if storage.is_remote(name) else raw as file:  # type: ignore[type-var]
         yield from inflated(file)
 
 

@@ -162,19 +162,27 @@ def test_what_was_masked_is_masked_again(tmp_path: Path, by: str, edge: str, thr
 def test_one_record_a_pixel_makes_the_same_map(tmp_path: Path) -> None:
     values = values_of("int16", (2, 40, 50), "native", 3)
     write_tif(tmp_path / "in.tif", values)
-    for numbers in ("float", "native"):
+    for numbers, collapse in (("float", False), ("native", False), ("float", True)):
         plan = plan_of(
             {
                 "sources": "in.tif",
-                "formatOptions": {"patchDimensions": [20, 16], "sequenceData": True},
+                "formatOptions": {
+                    "patchDimensions": [20, 16],
+                    "sequenceData": True,
+                    "collapseBands": collapse,
+                },
                 "numbers": numbers,
-                "output": f"{numbers}/scene",
+                "output": f"{numbers}{collapse}/scene",
             },
             tmp_path,
         )
         export(plan)
-        run_plan(import_plan({"records": f"{numbers}/scene", "output": f"{numbers}-map"}, tmp_path))
-        with rasterio.open(tmp_path / f"{numbers}-map.tif") as made:
+        run_plan(
+            import_plan(
+                {"records": f"{numbers}{collapse}/scene", "output": f"{numbers}{collapse}-map"}, tmp_path
+            )
+        )
+        with rasterio.open(tmp_path / f"{numbers}{collapse}-map.tif") as made:
             np.testing.assert_array_equal(made.read(), values[:, :32, :40])
 
 
