@@ -51,6 +51,10 @@ def describe(crs: CRS | None) -> str:
     """Returns a short name of a CRS for messages: its code, else its name."""
     if crs is None:
         return "no CRS"
+    # str(crs) is how it was first written in this process: WKT, where a file came first
+    code = crs.to_epsg()
+    if code is not None:
+        return f"EPSG:{code}"
     text = str(crs)
     return text if len(text) <= 24 else f"CRS {crs.proj.name!r}"
 

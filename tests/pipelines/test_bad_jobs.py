@@ -133,7 +133,7 @@ def test_bad_arguments(place: Place, arguments: list[str], fragments: tuple[str,
 
 
 def test_unknown_commands() -> None:
-    assert_refused(command("exprt"), "'exprt' is not a command", "'export-image'?", "--help")
+    assert_refused(command("exportimage"), "'exportimage' is not a command", "'export-image'?", "--help")
     assert_refused(command("export-image"), "Missing argument 'JOB'", "--help")
     assert_refused(command("schema", "export"), "'export' is not a job", "export-image")
 
