@@ -125,7 +125,7 @@ class Painter:
             picture = nearest(self.classes.paint(bands[0]), width, height)
         else:
             channels = [
-                resized(stretch(band), width, height)
+                stretch(resized(band.astype(np.float32), width, height))
                 for stretch, band in zip(self.stretches, bands, strict=True)
             ]
             lit = np.stack(channels * (3 // len(channels)), axis=-1)

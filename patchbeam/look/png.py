@@ -12,6 +12,7 @@ Rgb = NDArray[np.uint8]
 """uint8 ``(row, col, 3)``."""
 
 _MAGIC = b"\x89PNG\r\n\x1a\n"
+_STRIP_ROWS = 32
 _NONE, _SUB, _UP, _PAETH = 0, 1, 2, 4
 
 
@@ -24,7 +25,9 @@ def png(pixels: Rgb, *, level: int = 6) -> bytes:
     """
     height, width = pixels.shape[:2]
     packed = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-    colours = np.unique(packed)
+    seen = np.zeros(1 << 24, np.bool_)  # quicker than sorting millions of pixels
+    seen[packed] = True
+    colours = np.flatnonzero(seen)
     chunks = []
     if len(colours) <= 256:
         rows = np.searchsorted(colours, packed).astype(np.uint8)
@@ -34,7 +37,12 @@ def png(pixels: Rgb, *, level: int = 6) -> bytes:
         filtered[:, 1:] = rows
         kind = 3
     else:
-        filtered = _filtered(np.ascontiguousarray(pixels))
+        filtered = np.empty((height, width * 3 + 1), np.uint8)
+        above = np.zeros((1, width * 3), np.int16)
+        for start in range(0, height, _STRIP_ROWS):
+            rows = pixels[start : start + _STRIP_ROWS].reshape(-1, width * 3).astype(np.int16)
+            _filter(np.concatenate([above, rows]), filtered[start : start + _STRIP_ROWS])
+            above = rows[-1:]
         kind = 2
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     data = zlib.compress(filtered.tobytes(), level)
@@ -45,16 +53,17 @@ def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-def _filtered(pixels: Rgb) -> NDArray[np.uint8]:
-    """Each row as differences, by the filter that makes them smallest (the specification's heuristic)."""
-    height, width = pixels.shape[:2]
-    rows = pixels.reshape(height, width * 3).astype(np.int16)
-    left = np.zeros_like(rows)
+def _filter(known: NDArray[np.int16], out: NDArray[np.uint8]) -> None:
+    """Writes each row as differences, by the filter that makes them smallest (the specification's heuristic).
+
+    Args:
+        known: the row above and the rows, int16 ``(row, byte)``.
+        out: for each row the filter's number and the differences.
+    """
+    rows, above = known[1:], known[:-1]
+    left, corner = np.zeros_like(rows), np.zeros_like(rows)
     left[:, 3:] = rows[:, :-3]
-    above = np.zeros_like(rows)
-    above[1:] = rows[:-1]
-    corner = np.zeros_like(rows)
-    corner[1:, 3:] = rows[:-1, :-3]
+    corner[:, 3:] = above[:, :-3]
     guess = left + above - corner
     to_left, to_above, to_corner = abs(guess - left), abs(guess - above), abs(guess - corner)
     paeth = np.where(
@@ -64,9 +73,7 @@ def _filtered(pixels: Rgb) -> NDArray[np.uint8]:
     )
     kinds = np.array([_NONE, _SUB, _UP, _PAETH], np.uint8)
     candidates = np.stack([rows, rows - left, rows - above, rows - paeth]).astype(np.uint8)
-    cost = np.abs(candidates.view(np.int8).astype(np.int16)).sum(axis=2, dtype=np.int64)
+    cost = np.minimum(candidates, np.uint8(0) - candidates).sum(axis=2, dtype=np.int64)
     best = cost.argmin(axis=0)
-    out = np.empty((height, width * 3 + 1), np.uint8)
     out[:, 0] = kinds[best]
-    out[:, 1:] = candidates[best, np.arange(height)]
-    return out
+    out[:, 1:] = candidates[best, np.arange(len(rows))]
