@@ -66,6 +66,7 @@ class TileMaker:
         order: Ints | None = None,
     ) -> None:
         self._plan = plan
+        self._files = files
         self._threads = threads
         self._folder = plan.temporary_folder
         self._profile = plan.profile(schema)
@@ -96,6 +97,7 @@ class TileMaker:
             return done
         window = self._plan.tiles.window(tile)
         pixels, patches = self._assembler.tile(window)
+        self._files.release()
         grid = padded(self._plan.layout.grid, window)
         if storage.is_remote(path):
             with tempfile.TemporaryDirectory(prefix="patchbeam-") as folder:

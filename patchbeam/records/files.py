@@ -1,8 +1,7 @@
 """Random access to the records of many files, as if they were one sequence.
 
-Record i of the sequence is found by its number alone, whatever form its file has: plain files are
-mapped (or read by range in Cloud Storage), members of indexed gzip files are inflated one by one, and
-other gzip files have been inflated once into a plain copy.
+Plain files are mapped (or read by range in Cloud Storage), members of indexed gzip files are inflated one
+by one, and other gzip files have been inflated once into a plain copy.
 """
 
 from __future__ import annotations
@@ -42,12 +41,7 @@ class RecordFiles:
     """
 
     def __init__(self, files: Sequence[FileIndex], *, check: bool = True) -> None:
-        """Joins files that have been indexed; reads nothing.
-
-        Args:
-            files: in order.
-            check: whether to compare the data of each record with its CRC.
-        """
+        """Joins files that have been indexed; reads nothing. ``check`` compares CRCs on every read."""
         self.files = tuple(files)
         self.counts = [file.records for file in self.files]
         self.starts: Ints = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)]).astype(np.int64)
@@ -159,9 +153,19 @@ class RecordFiles:
             first += until - at
         return found
 
+    def release(self) -> None:
+        """Forgets open files and inflated members; they are opened again when they are needed.
+
+        Pages of mapped files count as a process's memory as long as they are mapped.
+        """
+        with self._lock:
+            self._maps.clear()
+            self._members.clear()
+            self._members_bytes = 0
+
     def close(self) -> None:
         """Forgets open files and deletes the spools that :meth:`open` has made."""
-        self._start()
+        self.release()
         for path in self._spools:
             storage.delete(path)
         self._spools = ()
