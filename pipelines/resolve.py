@@ -99,8 +99,8 @@ def _output(path: str, base: str) -> str:
 def _source(name: str, model: SourceModel, base: str) -> Source:
     if model.time is not None and not model.series:
         raise JobError(
-            f"sources.{name}.time: {model.time!r} says where a path holds the date of an observation, and this "
-            "source is no series; add series: true, or leave time out"
+            f"sources.{name}.time: {model.time!r} says where a path holds the date of an observation, and "
+            "this source is no series; add series: true, or leave time out"
         )
     paths: list[str] = []
     for i, pattern in enumerate(model.path):
