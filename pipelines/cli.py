@@ -137,13 +137,20 @@ def import_image_command(
 @click.option("--layout", default="tiled", show_default=True, help="tiled or striped")
 @click.option("--block-size", type=int, default=256, show_default=True)
 @click.option("--compress", default="deflate", show_default=True, help="none, deflate, zstd or lzw")
+@click.option(
+    "--points", type=click.IntRange(min=0), default=0, help="also write so many points, OUT-points.geojson"
+)
 @click.option("--overwrite", is_flag=True, help="replace files that are there")
-def scene_command(out: str, **options: Any) -> None:
+def scene_command(out: str, points: int, **options: Any) -> None:
     """Write a realistic sample scene and its class map, of any size."""
     from patchbeam.scene import write_scene
 
     for path in write_scene(out, **options):
         click.echo(path)
+    if points:
+        from patchbeam.scene.points import write_points
+
+        click.echo(write_points(out, points, seed=options["seed"], overwrite=options["overwrite"]))
 
 
 @cli.command("inspect")
