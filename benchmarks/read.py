@@ -1,6 +1,7 @@
 """Readers of image patches: patches a second in batches of 32, NCHW float32, CRC compared.
 
-    python benchmarks/read.py [--patches 128,256] [--megabytes 96] [--rounds 5] [--data FOLDER]
+    python benchmarks/read.py [--patches 128,256] [--megabytes 96] [--forms None,indexed,zlib6] [--rounds 5]
+        [--data FOLDER]
 
 The same files are read by ``patchbeam.data`` with one and two threads, by tf.data (parallel reads,
 ``parse_example``, batch) and by the ``tfrecord`` package, where they are installed. Each case is a process of
@@ -189,6 +190,7 @@ def main() -> None:
     )
     parser.add_argument("--patches", default="128,256")
     parser.add_argument("--megabytes", type=int, default=96)
+    parser.add_argument("--forms", default="None,indexed,zlib6", help="which files to read")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--case", help=argparse.SUPPRESS)
@@ -205,7 +207,7 @@ def main() -> None:
     for patch in map(int, options.patches.split(",")):
         if not (folder / f"{patch}-None").exists():
             write_sets(folder, patch, options.megabytes)
-        for form in FORMS:
+        for form in (form for form in FORMS if str(form) in options.forms.split(",")):
             for first in (True, False) if form == "zlib6" else (False,):
                 label = {None: "plain", "indexed": "our gzip", "zlib6": "one-stream gzip"}[form]
                 if form == "zlib6":

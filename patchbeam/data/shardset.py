@@ -25,7 +25,8 @@ from patchbeam.errors import CorruptRecord, CountMismatch
 from patchbeam.pool import Pool, core_count
 from patchbeam.records.crc import masked_crc
 from patchbeam.records.files import RecordFiles
-from patchbeam.records.index import FileIndex, index_file, map_file
+from patchbeam.records.index import FileIndex, index_file
+from patchbeam.records.view import map_file
 
 _U32 = struct.Struct("<I").unpack_from
 
