@@ -48,7 +48,9 @@ def cast(
         raise DataError(f"{_place(where)}{given.dtype} is not a type of numbers")
     if given.dtype.itemsize > 8:
         given = given.astype(np.float64)
-    return _to_float(given, kind, mode, where) if kind.kind == "float" else _to_whole(given, kind, mode, where)
+    return (
+        _to_float(given, kind, mode, where) if kind.kind == "float" else _to_whole(given, kind, mode, where)
+    )
 
 
 def _to_float(given: NDArray[Any], kind: DType, mode: Mode, where: str) -> NDArray[Any]:
@@ -60,7 +62,8 @@ def _to_float(given: NDArray[Any], kind: DType, mode: Mode, where: str) -> NDArr
             return made
         if mode == "strict":
             raise _misfit(given, ~np.isfinite(made), kind, where)
-        return np.clip(made, kind.container.type(kind.low), kind.container.type(kind.high))
+        clipped: NDArray[Any] = np.clip(made, kind.container.type(kind.low), kind.container.type(kind.high))
+        return clipped
 
 
 def _to_whole(given: NDArray[Any], kind: DType, mode: Mode, where: str) -> NDArray[Any]:

@@ -4,8 +4,9 @@ Dense: a little-endian bit stream in C order, value i at the bits [i·b, (i+1)·
 zeros. Slots, for 1 to 4 bits: 8 // b values a byte, each in a slot of equal width, the first value in the
 high bits.
 
-Eight values of b bits are b bytes, whatever b is. So values are taken eight at a time as one 64-bit
-number, whose bits are moved together by halves: three shifts in place of eight.
+No value is moved by itself. A byte's worth of values of 1, 2 or 4 bits is moved as one number. Of other
+widths, eight values are b bytes: they are moved together by halves, three shifts in place of eight, and
+eight such groups are shifted into b words of 64 bits.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Bytes = NDArray[np.uint8]
 
 # Values packed at once: small enough that every step stays in the processor's cache.
 _CHUNK = 1 << 16
+_SLOTS = (1, 2, 4)
 
 
 def packed_nbytes(count: int, dtype: DType | str, packing: Packing = "dense") -> int:
@@ -68,13 +70,17 @@ def pack(
     flat = np.ascontiguousarray(given).reshape(-1)
     if kind.bits >= 8:
         return flat.astype(kind.container.newbyteorder("<"), copy=False).view(np.uint8).copy()
-    out = np.zeros(packed_nbytes(flat.size, kind, packing), np.uint8)
+    out = np.empty(packed_nbytes(flat.size, kind, packing), np.uint8)
     masked = flat.view(np.uint8)
     step = _CHUNK // 8 * width
     for number, start in enumerate(range(0, flat.size, _CHUNK)):
         chunk = masked[start : start + _CHUNK]
-        _pack_into(out[number * step : (number + 1) * step], chunk, kind, width)
-    return _REVERSED[width][out] if packing == "slots" else out
+        if kind.kind == "int":
+            chunk = chunk & np.uint8((1 << kind.bits) - 1)  # the sign's bits go
+        packed = _packed_slots(chunk, width, packing) if width in _SLOTS else _packed_bits(chunk, width)
+        place = out[number * step : (number + 1) * step]
+        place[...] = packed[: place.size]
+    return out
 
 
 def unpack(
@@ -110,13 +116,19 @@ def unpack(
         return raw.view(kind.container.newbyteorder("<")).astype(kind.container).reshape(shape)
     width = kind.bits if packing == "dense" else _slot_bits(kind, packing)
     _check_tail(raw, total, width, packing, kind)
-    if packing == "slots":
-        raw = _REVERSED[width][raw]
     out = np.empty(total, np.uint8)
     step = _CHUNK // 8 * width
     for number, start in enumerate(range(0, total, _CHUNK)):
         chunk = out[start : start + _CHUNK]
-        _unpack_into(chunk, raw[number * step : (number + 1) * step], kind, width)
+        part = raw[number * step : (number + 1) * step]
+        spread = _spread_slots(part, width, packing) if width in _SLOTS else _spread_bits(part, width)
+        if width != kind.bits:
+            spread &= np.uint8((1 << kind.bits) - 1)
+        if kind.kind == "int":
+            sign = np.uint8(1 << (kind.bits - 1))
+            spread ^= sign
+            spread -= sign
+        chunk[...] = spread[: chunk.size]
     return out.view(kind.container).reshape(shape)
 
 
@@ -137,56 +149,83 @@ def _lanes(bits: int, lane: int) -> np.uint64:
     return np.uint64(sum(((1 << bits) - 1) << at for at in range(0, 64, lane)))
 
 
-def _pack_into(out: Bytes, chunk: Bytes, kind: DType, width: int) -> None:
-    groups = -(-chunk.size // 8)
-    words = np.empty(groups, "<u8")
-    words[-1:] = 0
-    words.view(np.uint8)[: chunk.size] = chunk
-    if kind.kind == "int":
-        words &= _lanes(kind.bits, 8)  # the sign's bits go
+def _padded(chunk: Bytes, multiple: int) -> Bytes:
+    """The same bytes with zeros up to a multiple; a view where there is nothing to add."""
+    missing = -chunk.size % multiple
+    return np.concatenate([chunk, np.zeros(missing, np.uint8)]) if missing else chunk
+
+
+def _shifts(width: int, packing: str) -> list[int]:
+    """How far each value of a byte moves down from a byte of its own to its place."""
+    count = 8 // width
+    places = [(i if packing == "dense" else count - 1 - i) * width for i in range(count)]
+    return [8 * i - place for i, place in enumerate(places)]
+
+
+def _packed_slots(chunk: Bytes, width: int, packing: str) -> Bytes:
+    if width == 1:
+        return np.packbits(chunk, bitorder="little" if packing == "dense" else "big")
+    count = 8 // width
+    words = _padded(chunk, count).view(f"<u{count}")
+    out = np.zeros_like(words)
+    # of each shifted word only what falls into the lowest byte stays, and that is one value
+    for shift in _shifts(width, packing):
+        out |= words >> words.dtype.type(shift) if shift >= 0 else words << words.dtype.type(-shift)
+    return out.astype(np.uint8)
+
+
+def _spread_slots(raw: Bytes, width: int, packing: str) -> Bytes:
+    if width == 1:
+        return np.unpackbits(raw, bitorder="little" if packing == "dense" else "big")
+    count = 8 // width
+    words = raw.astype(f"<u{count}")
+    out = np.zeros_like(words)
+    for shift in _shifts(width, packing):
+        out |= words << words.dtype.type(shift) if shift >= 0 else words >> words.dtype.type(-shift)
+    spread = out.view(np.uint8)
+    spread &= np.uint8((1 << width) - 1)
+    return spread
+
+
+def _packed_bits(chunk: Bytes, width: int) -> Bytes:
+    words = _padded(chunk, 64).view("<u8").copy()
     spare = np.empty_like(words)
     # lanes of one value become lanes of two, of four, of eight
     for values, lane in ((1, 8), (2, 16), (4, 32)):
         held = values * width
         low = _lanes(held, 2 * lane)
         np.right_shift(words, np.uint64(lane - held), out=spare)
-        spare &= np.uint64(int(low) << held & (1 << 64) - 1)
+        spare &= low << np.uint64(held)
         words &= low
         words |= spare
-    packed = words.view(np.uint8).reshape(groups, 8)[:, :width]
-    if out.size == groups * width:
-        out.reshape(groups, width)[...] = packed
-    else:
-        whole = out.size // width
-        out[: whole * width].reshape(whole, width)[...] = packed[:whole]
-        out[whole * width :] = packed[whole, : out.size - whole * width]
+    groups = words.reshape(-1, 8)
+    out = np.zeros((len(groups), width), "<u8")
+    for i in range(8):
+        word, shift = divmod(i * 8 * width, 64)
+        out[:, word] |= groups[:, i] << np.uint64(shift)
+        if shift + 8 * width > 64:
+            out[:, word + 1] |= groups[:, i] >> np.uint64(64 - shift)
+    return out.reshape(-1).view(np.uint8)
 
 
-def _unpack_into(out: Bytes, raw: Bytes, kind: DType, width: int) -> None:
-    groups = -(-out.size // 8)
-    words = np.zeros(groups, "<u8")
-    spread = words.view(np.uint8).reshape(groups, 8)
-    whole = raw.size // width
-    spread[:whole, :width] = raw[: whole * width].reshape(whole, width)
-    if whole < groups:
-        rest = raw[whole * width :]
-        spread[whole, : rest.size] = rest
+def _spread_bits(raw: Bytes, width: int) -> Bytes:
+    given = _padded(raw, 8 * width).view("<u8").reshape(-1, width)
+    words = np.empty((len(given), 8), "<u8")
+    for i in range(8):
+        word, shift = divmod(i * 8 * width, 64)
+        words[:, i] = given[:, word] >> np.uint64(shift)
+        if shift + 8 * width > 64:
+            words[:, i] |= given[:, word + 1] << np.uint64(64 - shift)
+    words &= np.uint64((1 << 8 * width) - 1)
     spare = np.empty_like(words)
     for values, lane in ((4, 32), (2, 16), (1, 8)):
         held = values * width
         low = _lanes(held, 2 * lane)
         np.left_shift(words, np.uint64(lane - held), out=spare)
-        spare &= np.uint64(int(low) << lane & (1 << 64) - 1)
+        spare &= low << np.uint64(lane)
         words &= low
         words |= spare
-    if width != kind.bits:
-        words &= _lanes(kind.bits, 8)
-    unpacked = words.view(np.uint8)[: out.size]
-    if kind.kind == "int":
-        sign = np.uint8(1 << (kind.bits - 1))
-        unpacked ^= sign
-        unpacked -= sign
-    out[...] = unpacked
+    return words.reshape(-1).view(np.uint8)
 
 
 def _check_tail(raw: Bytes, total: int, width: int, packing: str, kind: DType) -> None:
@@ -201,16 +240,3 @@ def _check_tail(raw: Bytes, total: int, width: int, packing: str, kind: DType) -
             f"byte {raw.size - 1} is {last:#04x}: bits after the last of {total} values of {kind} are not 0; "
             "the data is damaged, or of another type or number"
         )
-
-
-def _reversed(width: int) -> Bytes:
-    """For every byte the one with its slots in the opposite order."""
-    mask = (1 << width) - 1
-    count = 8 // width
-    return np.array(
-        [sum(((byte >> (i * width)) & mask) << ((count - 1 - i) * width) for i in range(count)) for byte in range(256)],
-        np.uint8,
-    )
-
-
-_REVERSED = {width: _reversed(width) for width in (1, 2, 4)}
