@@ -30,7 +30,8 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         # a class that the first band tells
         pixels[:, 4] = pixels[:, 0] // 500
 
-    write_export(tmp_path / "out" / "export", columns_rows=(8, 6), bands=bands, per_shard=20, change=landscape)
+    folder = tmp_path / "out" / "export"
+    write_export(folder, columns_rows=(8, 6), bands=bands, per_shard=20, change=landscape)
     names: dict[str, Any] = {}
     for block in blocks("Opening an export"):
         exec(block, names)
