@@ -13,7 +13,7 @@ import click
 
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
-from pipelines import check_commands, logs, table_commands
+from pipelines import check_commands, dataset_commands, logs, table_commands
 
 if TYPE_CHECKING:
     from patchbeam.plan import ExportPlan
@@ -186,6 +186,7 @@ def schema_command(kind: str) -> None:
 cli.add_command(check_commands.verify_command)
 cli.add_command(table_commands.export_table_command)
 cli.add_command(table_commands.import_table_command)
+cli.add_command(dataset_commands.build_dataset_command)
 cli.add_command(check_commands.look_command)
 
 

@@ -1,0 +1,83 @@
+"""``build-dataset``: any database to TFRecord shards.
+
+Also a module for people who submit with Python:
+``python -m pipelines.build_dataset --job configs/build_dataset.yaml --runner=DataflowRunner …``
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from patchbeam import storage
+from patchbeam.data.convert import SetPlan
+from patchbeam.data.recordset import DATASET_KEY
+from patchbeam.errors import CountMismatch
+from patchbeam.manifest import Manifest
+from patchbeam.records.names import manifest_name
+from pipelines.beam_options import beam_options, is_local, new_pipeline
+from pipelines.export_table import run, run_command
+from transforms.dataset import DatabaseToTFRecords
+
+
+def run_build_dataset(
+    plan: SetPlan,
+    beam_arguments: Sequence[str] = (),
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+) -> Manifest:
+    """Runs a conversion and returns the manifest of what it has written.
+
+    Args:
+        plan: the conversion.
+        beam_arguments: Beam's own options.
+        workers: threads of a local run; default all cores.
+        overwrite: whether an earlier set with this prefix is replaced.
+
+    Raises:
+        PatchbeamError: the run failed; nothing has been published.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    options, threads = beam_options(beam_arguments, workers)
+    pipeline = new_pipeline(options)
+    pipeline | "DatabaseToTFRecords" >> DatabaseToTFRecords(plan, threads=threads, overwrite=overwrite)
+    run(pipeline, [plan.temporary_folder], local=is_local(options))
+    name = manifest_name(plan.output)
+    if not storage.exists(name):
+        raise CountMismatch(
+            f"{plan.output}: the runner reports success and has not published; run the job again"
+        )
+    return Manifest.from_text(storage.read_bytes(name), name)
+
+
+def summary_text(plan: SetPlan, manifest: Manifest) -> str:
+    """Returns what a run says at its end."""
+    size = sum(shard.uncompressed_bytes for shard in manifest.shards)
+    stored = sum(shard.stored_bytes for shard in manifest.shards)
+    count = len(manifest.shards)
+    lines = [
+        f"{plan.count} items in {count} shard{'s' * (count != 1)} of profile {plan.schema.profile}: "
+        f"{size} bytes, {stored} stored",
+        f"manifest {manifest_name(plan.output)}",
+    ]
+    statistics = manifest.extra[DATASET_KEY]["statistics"]
+    for part in plan.schema.fields:
+        shape = " × ".join("?" if n is None else str(n) for n in part.shape) or "one value"
+        means = [
+            f"{one['mean']:.6g} ± {one['standardDeviation']:.6g}"
+            for one in statistics.get(part.name, ())
+            if one["count"]
+        ]
+        said = f", {'; '.join(means[:4])}{'; …' if len(means) > 4 else ''}" if means else ""
+        lines.append(f"  {part.name}: {part.dtype}, {shape}{said}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``python -m pipelines.build_dataset``; unknown options go to Beam."""
+    return run_command("build-dataset", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
