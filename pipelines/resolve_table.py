@@ -18,7 +18,7 @@ from patchbeam.tables.sampling.plan import DrawPlan, SamplePlan
 from patchbeam.tables.source import INDEX, TableSource
 from pipelines.jobfile.load import load_job
 from pipelines.jobfile.table_models import ExportTableJob, ImportTableJob, SampleModel
-from pipelines.resolve import _band, _grid_options, _source, resolve_path
+from pipelines.resolve import _band, _grid_options, _output, _source, resolve_path
 
 
 def job_folder(path: str) -> str:
@@ -83,7 +83,7 @@ def resolve_export_table(job: ExportTableJob, base: str) -> TablePlan:
     return TablePlan(
         source=source,
         selectors=(INDEX,) if drawn else select(source, job.selectors),
-        output=resolve_path(job.output, base),
+        output=_output(job.output, base),
         geometry=job.geometry,
         gzip=job.gzip,
         strict=job.strict,

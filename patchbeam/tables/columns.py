@@ -199,33 +199,34 @@ def _flat(values: pa.Array, where: Callable[[int], str], rows: Rows) -> tuple[In
     """Returns first value and number of values of each row, and the values of all lists, nesting undone."""
     starts = np.arange(len(values), dtype=np.int64)
     ends = starts + 1
+    if rows is not None:
+        # what lies under a null list does not count
+        ends = starts.copy()
+        ends[rows] += 1
     first = True
     while _is_list(values.type):
-        if not first and values.null_count:
-            _refuse_null(values, starts, where)
+        if not first:
+            _refuse_nulls(values, starts, ends, where)
         if pa.types.is_fixed_size_list(values.type):
             values = values.cast(pa.large_list(values.type.value_type))
         offsets = values.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
         starts, ends = offsets[starts], offsets[ends]
         values = values.values
         first = False
-    sizes = ends - starts
-    if rows is not None:
-        present = np.zeros(len(sizes), np.bool_)
-        present[rows] = True
-        sizes = np.where(present, sizes, 0)
-    if values.null_count:
-        _refuse_null(values, starts, where)
-    return starts, sizes, values
+    _refuse_nulls(values, starts, ends, where)
+    return starts, ends - starts, values
 
 
-def _refuse_null(values: pa.Array, starts: Ints, where: Callable[[int], str]) -> None:
-    row = int(np.searchsorted(starts, int(np.argmax(~_valid(values))), "right")) - 1
-    raise EncodeError(
-        f"{where(max(row, 0))}: a null inside an array has no place in a float list; fill it in the table, "
-        "or "
-        "leave the property out with selectors"
-    )
+def _refuse_nulls(values: pa.Array, starts: Ints, ends: Ints, where: Callable[[int], str]) -> None:
+    if not values.null_count:
+        return
+    before = np.concatenate([[0], np.cumsum(~_valid(values))])
+    wrong = before[ends] > before[starts]
+    if wrong.any():
+        raise EncodeError(
+            f"{where(int(wrong.argmax()))}: a null inside an array has no place in a list of numbers or "
+            "texts; fill it in the table, or leave the property out with selectors"
+        )
 
 
 def _valid(values: pa.Array) -> NDArray[np.bool_]:
