@@ -24,10 +24,10 @@ from patchbeam.clip import ClipRegion
 from patchbeam.encode_example import example_layout
 from patchbeam.encode_sequence import list_steps, sequence_layout
 from patchbeam.features import ImageFeature, Numbers, RecordBand, image_features, record_bands
-from patchbeam.grid import affine6, offsets_on
-from patchbeam.mixer import crs_text
+from patchbeam.grid import offsets_on
 from patchbeam.options import FormatOptions
 from patchbeam.patches import Edge, PatchGrid
+from patchbeam.plan_json import plan_to_json
 from patchbeam.rasters.bands import Band
 from patchbeam.rasters.source import Source
 from patchbeam.shards import ShardBounds, shard_bounds
@@ -238,76 +238,7 @@ class ExportPlan:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the plan as ``patchbeam plan --json`` prints it."""
-        patches, bounds = self.patches, self.bounds
-        return {
-            "output": self.output,
-            "grid": {
-                "crs": crs_text(self.crs),
-                "transform": list(affine6(self.grid)),
-                "width": patches.width,
-                "height": patches.height,
-            },
-            "bands": [
-                {
-                    "name": band.name,
-                    "source": band.source,
-                    "band": band.index if band.indexes is None else list(band.indexes),
-                    "type": band.type,
-                    "resampling": band.resampling,
-                    "array": band.is_array,
-                }
-                for band in self.bands
-            ],
-            "maskBand": self.mask_band,
-            "features": [{"name": f.name, "kind": f.kind, "shape": list(f.shape)} for f in self.features],
-            "sources": [
-                {
-                    "name": source.name,
-                    "aligned": aligned,
-                    "compose": source.compose,
-                    "nodata": source.nodata if source.nodata is None else str(source.nodata),
-                    "unscale": source.unscale,
-                    "times": source.times,
-                    "maskedObservations": "fill" if source.name in self.fill else "drop",
-                    "files": [
-                        {"path": file.path, "sizeBytes": file.size_bytes, "modified": file.modified}
-                        for file in source.files
-                    ],
-                }
-                for source, aligned in zip(self.sources, self.aligned, strict=True)
-            ],
-            "formatOptions": self.options.to_mapping(),
-            "edge": self.edge,
-            "numbers": self.numbers,
-            "gzip": self.gzip if self.options.compressed else None,
-            "naming": self.naming,
-            "strict": self.strict,
-            "blockBytes": self.block_bytes,
-            "patches": {
-                "perRow": patches.columns,
-                "rows": patches.rows,
-                "total": patches.count,
-                "storedWidthHeight": list(patches.stored_width_height),
-                "margin": list(patches.margin_width_height),
-                "lostColumnsRows": list(patches.lost_columns_rows),
-                "lostPixels": patches.lost_pixels,
-            },
-            "records": list(bounds.records),
-            "recordBytes": list(self.record_size),
-            "shards": {
-                "exact": bounds.exact,
-                "count": list(bounds.shards),
-                "uncompressedBytes": list(bounds.total_bytes),
-                "recordsPerShard": self.records_per_shard,
-            },
-            "readBlocks": {
-                "count": self.blocks.count,
-                "patchesAcrossDown": list(self.blocks.columns_rows),
-            },
-            "memoryBytes": self.memory_bytes,
-            "spaceBytes": list(self.space_bytes),
-            "mixer": not self.may_drop,
-        }
+        return plan_to_json(self)
 
 
 def software_versions() -> dict[str, str]:
