@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchbeam.records.crc import Buffer
 from patchbeam.records.layout import Kind
-from patchbeam.records.parse import Spans, as_view, parse_example, scan_example
+from patchbeam.records.parse import Spans, parse_example, scan_example
 from patchbeam.records.wire import Ints, decode_varints
 
 Numbers = NDArray[Any]
@@ -54,7 +53,7 @@ class Part:
     values: dict[str, Values]
 
 
-def decode_records(datas: Sequence[Buffer]) -> list[Part]:
+def decode_records(datas: Sequence[bytes | memoryview]) -> list[Part]:
     """Returns the values of every record, as few parts as their headers allow.
 
     Raises:
@@ -64,7 +63,7 @@ def decode_records(datas: Sequence[Buffer]) -> list[Part]:
     parts: list[Part] = []
     for size in np.unique(sizes).tolist():
         rows = np.flatnonzero(sizes == size).astype(np.int64)
-        joined = np.frombuffer(b"".join(as_view(datas[row]) for row in rows.tolist()), np.uint8)
+        joined = np.frombuffer(b"".join([datas[row] for row in rows.tolist()]), np.uint8)
         parts += _same_size(rows, joined.reshape(len(rows), size))
     return parts
 
