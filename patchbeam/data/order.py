@@ -1,9 +1,4 @@
-"""The order of a shuffled epoch: a frozen permutation, a pure function of size, seed and epoch.
-
-Every index gets a 64-bit hash of (hash of seed and epoch, index), and the indices are sorted by it. The
-hash is made of SplitMix64's finaliser, a bijection, so no two indices of an epoch share a hash and the
-sort has no ties. The permutations never change: golden vectors hold them.
-"""
+"""The order of a shuffled epoch, and seeds in the forms that people give them; see :mod:`patchbeam.order`."""
 
 from __future__ import annotations
 
@@ -11,71 +6,23 @@ import secrets
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from patchbeam.errors import JobError
+from patchbeam.order import MASK, Ints, check_seed, hash_of, hashes, mix, order
 
-Ints = NDArray[np.int64]
+__all__ = [
+    "FileOrder",
+    "Ints",
+    "Seed",
+    "ShuffledOrder",
+    "check_seed",
+    "hash_of",
+    "hashes",
+    "mix",
+    "order",
+    "resolve_seed",
+]
+
 Seed = int | np.random.Generator | None
-
-_MASK = (1 << 64) - 1
-# The odd number next to 2**64 divided by the golden ratio, and the two multipliers of SplitMix64.
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST = 0xBF58476D1CE4E5B9
-_SECOND = 0x94D049BB133111EB
-
-
-def mix(value: int) -> int:
-    """Returns the SplitMix64 finaliser of a 64-bit number."""
-    value &= _MASK
-    value = ((value ^ (value >> 30)) * _FIRST) & _MASK
-    value = ((value ^ (value >> 27)) * _SECOND) & _MASK
-    return value ^ (value >> 31)
-
-
-def hash_of(*numbers: int) -> int:
-    """Returns a 64-bit hash of a row of numbers; their order counts, so (1, 1) is not (2, 0)."""
-    state = 0
-    for number in numbers:
-        state = mix(state + _GOLDEN + (number & _MASK))
-    return state
-
-
-def hashes(count: int, key: int) -> NDArray[np.uint64]:
-    """Returns a 64-bit hash of (``key``, index) for each index below ``count``; all differ."""
-    state = np.arange(1, count + 1, dtype=np.uint64)
-    state *= np.uint64(_GOLDEN)
-    _mix_in_place(state)
-    state ^= np.uint64(key)
-    _mix_in_place(state)
-    return state
-
-
-def order(n: int, seed: int, epoch: int) -> Ints:
-    """Returns the order of the items of one epoch.
-
-    Args:
-        n: number of items.
-        seed: from 0 to 2**64 - 1.
-        epoch: from 0.
-
-    Returns:
-        int64 ``(n,)``: a permutation of ``0 … n - 1``, the same for the same arguments for ever.
-    """
-    if n < 0 or epoch < 0:
-        raise JobError(f"order({n}, {seed}, {epoch}): size and epoch must not be negative")
-    return np.argsort(hashes(n, hash_of(check_seed(seed), epoch)), kind="stable").astype(np.int64, copy=False)
-
-
-def check_seed(seed: int) -> int:
-    """Returns ``seed`` as an int.
-
-    Raises:
-        JobError: it is no whole number from 0 to 2**64 - 1.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= _MASK:
-        raise JobError(f"seed: {seed!r} is not a whole number from 0 to 2**64 - 1")
-    return int(seed)
 
 
 def resolve_seed(seed: Seed) -> int:
@@ -83,7 +30,7 @@ def resolve_seed(seed: Seed) -> int:
     if seed is None:
         return secrets.randbits(64)
     if isinstance(seed, np.random.Generator):
-        return int(seed.integers(0, _MASK, dtype=np.uint64, endpoint=True))
+        return int(seed.integers(0, MASK, dtype=np.uint64, endpoint=True))
     return check_seed(seed)
 
 
@@ -119,14 +66,3 @@ class ShuffledOrder:
     def __call__(self) -> Ints:
         """Returns :func:`order` of the attributes."""
         return order(self.count, self.seed, self.epoch)
-
-
-def _mix_in_place(state: NDArray[np.uint64]) -> None:
-    shifted = state >> np.uint64(30)
-    state ^= shifted
-    state *= np.uint64(_FIRST)
-    np.right_shift(state, np.uint64(27), out=shifted)
-    state ^= shifted
-    state *= np.uint64(_SECOND)
-    np.right_shift(state, np.uint64(31), out=shifted)
-    state ^= shifted
