@@ -112,9 +112,10 @@ def resolve_bands(sources: Sequence[Source], specs: Sequence[BandSpec] | None = 
         for index in _indexes(source, spec, key, every):
             bands.append(_band(source, index, spec, key))
             named.append(spec.name is not None)
+    groups = {source.name: source.group or source.name for source in sources}
     shared = {name for name, n in Counter(band.name for band in bands).items() if n > 1}
     bands = [
-        replace(b, name=f"{b.source}_{b.name}") if b.name in shared and not own else b
+        replace(b, name=f"{groups[b.source]}_{b.name}") if b.name in shared and not own else b
         for b, own in zip(bands, named, strict=True)
     ]
     for name, n in Counter(band.name for band in bands).items():
@@ -205,6 +206,10 @@ def _band(source: Source, index: int, spec: BandSpec, key: str) -> Band:
 
 
 def _default_type(source: Source, indexes: Sequence[int]) -> str:
+    if source.compose in ("mean", "median"):
+        return "float32"
+    if source.compose == "count":
+        return np.min_scalar_type(len(source.files)).name
     types = [np.dtype(file.dtypes[i - 1]) for file in source.files for i in indexes]
     dtype = np.result_type(*types)
     scaled = any(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from patchbeam.rasters.files import RasterFile
-from patchbeam.rasters.source import Source
 
 SMALLEST = 16 << 20
 """Enough when windows follow the blocks."""
@@ -25,15 +24,15 @@ def row_of_blocks_bytes(file: RasterFile, width: int) -> int:
     return total
 
 
-def cache_size(sources: Iterable[Source], width: int, threads: int) -> int:
+def cache_size(read: Iterable[Sequence[RasterFile]], width: int, threads: int) -> int:
     """Returns the bytes of block cache with which no block is decoded twice within a window.
 
     Each thread walks along rows of blocks; two of them, for windows that begin inside a block.
 
     Args:
-        sources: read at the same time.
+        read: files of which all pixels of a place are read together.
         width: columns of a window.
         threads: reading at the same time.
     """
-    wanted = sum(max(row_of_blocks_bytes(file, width) for file in source.files) for source in sources)
+    wanted = sum(sum(row_of_blocks_bytes(file, width) for file in files) for files in read)
     return min(max(2 * threads * wanted, SMALLEST), LARGEST)

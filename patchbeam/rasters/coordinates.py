@@ -90,7 +90,10 @@ class PixelMap:
 
     def to_grid(self, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
         """Returns positions on the grid of positions in the file; infinite where there is none."""
-        x, y = _apply(self.file_transform, cols, rows)
+        return self.world_to_grid(*_apply(self.file_transform, cols, rows))
+
+    def world_to_grid(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Returns positions on the grid of places in the file's CRS; infinite where there is none."""
         if not self.same:
             x, y = _transformer(self.file_crs, self.grid_crs).transform(x, y, errcheck=False)
             if self.grid_turns:

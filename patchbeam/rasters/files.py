@@ -36,6 +36,9 @@ class RasterFile:
         date: the TIFF date tag, ``YYYY:MM:DD HH:MM:SS``, ``None`` when absent.
         size_bytes: length of the file; ``None`` when unknown (remote, or a set of files).
         modified: time of last change in UTC, ISO 8601; ``None`` when unknown.
+        assumed: whether this comes from a catalogue and the file has not been opened: what stands above of
+            masks, blocks and overviews is then a guess, and the file is asked before its first pixel is read.
+        scaled: whether scales and offsets come from the catalogue, in the place of the file's own.
     """
 
     path: str
@@ -59,6 +62,8 @@ class RasterFile:
     date: str | None = None
     size_bytes: int | None = None
     modified: str | None = None
+    assumed: bool = False
+    scaled: bool = False
 
     @property
     def count(self) -> int:

@@ -11,10 +11,22 @@ from typing import Any
 import rasterio
 from rasterio.errors import RasterioError
 
-from patchbeam.errors import ReadFailed
+from patchbeam.errors import ReadFailed, SourceUnreadable
 
 MAX_OPEN = 32
-"""Datasets that a thread keeps open; the one used longest ago is closed first."""
+"""Datasets that a thread keeps open at least; the one used longest ago is closed first."""
+
+
+def most_open(threads: int) -> int:
+    """Returns how many datasets each of so many threads may keep open: half of what the system allows."""
+    try:
+        import resource
+
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    except (ImportError, OSError):
+        return MAX_OPEN
+    return min(max(MAX_OPEN, allowed // (2 * threads)), 256)
+
 
 
 class Handles:
@@ -49,8 +61,9 @@ class Handles:
         try:
             dataset = rasterio.open(path, **options)
         except (RasterioError, ValueError) as e:
-            failure = ReadFailed(f"{path} cannot be opened any more: {e}; has it been moved or changed?")
             there = "://" in path or path.startswith("/vsi") or os.path.exists(path)
+            kind = ReadFailed if there else SourceUnreadable
+            failure = kind(f"{path} cannot be opened any more: {e}; has it been moved or changed?")
             failure.errno = errno.EIO if there else errno.ENOENT
             raise failure from e
         mine[key] = dataset

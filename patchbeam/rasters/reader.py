@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,14 @@ from patchbeam.patches import Window
 from patchbeam.pool import Pool
 from patchbeam.rasters.bands import Band
 from patchbeam.rasters.cache import cache_size
-from patchbeam.rasters.compose import Layers, fill
-from patchbeam.rasters.footprints import Footprints
-from patchbeam.rasters.handles import Handles
+from patchbeam.rasters.compose import fill
+from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.footprints import Placement
+from patchbeam.rasters.handles import Handles, most_open
 from patchbeam.rasters.header import GDAL_OPTIONS
+from patchbeam.rasters.layers import Layers
 from patchbeam.rasters.pieces import Rect
+from patchbeam.rasters.scenes import Scenes
 from patchbeam.rasters.source import Source
 from patchbeam.rasters.split import split_window
 
@@ -63,9 +66,10 @@ class ImageReader:
         self._start()
 
     def _start(self) -> None:
-        self._handles = Handles()
+        self._handles = Handles(most_open(self.threads))
         self._pool = Pool(self.threads)
-        self._footprints: dict[str, Footprints] = {}
+        self._scenes: dict[str, Scenes] = {}
+        self._types: dict[str, tuple[tuple[str, ...], ...]] = {}
 
     def read(self, window: Window) -> list[BandPixels]:
         """Returns one :class:`BandPixels` a band.
@@ -81,15 +85,14 @@ class ImageReader:
             window.col_off, window.row_off, window.col_off + window.width, window.row_off + window.height
         )
         runs, pixels = self._allocate(rect)
-        touching = [p for layers in runs for p in self._index(layers.source.name).touching(rect)]
-        parts = split_window(rect, self.threads, touching)
-        cache = self.cache_bytes or cache_size(self.sources.values(), rect.width, self.threads)
+        touching = {r.source.name: self._index(r.source.name).touching(rect) for r in runs}
+        parts = split_window(rect, self.threads, [p for found in touching.values() for p in found])
+        cache = self.cache_bytes or cache_size(self._together(touching), rect.width, self.threads)
 
         def work(part: Rect) -> None:
             with rasterio.Env(GDAL_CACHEMAX=cache, **GDAL_OPTIONS):
                 for layers in runs:
-                    index = self._index(layers.source.name)
-                    fill(layers.part(rect, part), self.grid, part, index, self._handles)
+                    fill(layers.part(rect, part), part, self._index(layers.source.name))
 
         for _ in self._pool.map(work, parts):
             pass
@@ -106,7 +109,7 @@ class ImageReader:
         shared: dict[tuple[Any, ...], list[int]] = {}
         for i, band in enumerate(self.bands):
             if not band.is_array:
-                types = tuple(file.dtypes[band.index - 1] for file in self.sources[band.source].files)
+                types = tuple(dtypes[band.index - 1] for dtypes in self._dtypes(band.source))
                 shared.setdefault((band.source, band.resampling, band.type, types), []).append(i)
                 continue
             steps = list(self._steps(band))
@@ -145,10 +148,27 @@ class ImageReader:
             valid=valid,
         )
 
-    def _index(self, name: str) -> Footprints:
-        if name not in self._footprints:
-            self._footprints[name] = Footprints(self.sources[name].files, self.grid)
-        return self._footprints[name]
+    def _together(self, touching: Mapping[str, Sequence[Placement]]) -> Iterator[list[RasterFile]]:
+        """Yields the files whose blocks are held at the same time, of each source."""
+        for name, placements in touching.items():
+            source = self.sources[name]
+            files = [p.file for p in placements]
+            if source.compose in ("first", "last"):
+                files = [max(files, key=lambda file: file.block_shapes[0])] if files else []
+            yield files
+            if source.quality is not None and placements:
+                yield [source.quality.files[placements[0].number]]
+
+    def _index(self, name: str) -> Scenes:
+        if name not in self._scenes:
+            self._scenes[name] = Scenes(self.sources[name], self.grid, self._handles)
+        return self._scenes[name]
+
+    def _dtypes(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """Returns the types of a source's bands, each combination that occurs once."""
+        if name not in self._types:
+            self._types[name] = tuple(sorted({file.dtypes for file in self.sources[name].files}))
+        return self._types[name]
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ from patchbeam.errors import SourceError, nearest
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
 from patchbeam.rasters.masks import usable_nodata
+from patchbeam.rasters.quality import Quality, check_quality
 from patchbeam.rasters.times import observation_time
 
 __all__ = ["COMPOSES", "RESAMPLINGS", "RasterFile", "Source", "check_choice", "open_source", "read_header"]
 
-COMPOSES = ("first", "last")
+COMPOSES = ("first", "last", "min", "max", "mean", "median", "count")
 """How several files of one source become one image."""
 
 RESAMPLINGS = (
@@ -44,22 +45,26 @@ class Source:
     Attributes:
         name: key under ``sources``.
         files: in list order; for a series, in time order.
-        compose: which file wins where several have a valid pixel.
+        compose: which file wins, or what comes out, where several have a valid pixel.
         nodata: takes the place of every file's own nodata; ``None`` leaves those.
         unscale: whether scale and offset tags are applied.
         resampling: for bands that don't say; see :data:`RESAMPLINGS`.
         series: whether each file is one observation of an array band.
         times: ISO 8601 time of each file of a series.
+        quality: band that says which pixels are good; ``None``: all are.
+        group: key under ``sources`` when this is one asset of several; else ``None``.
     """
 
     name: str
-    files: tuple[RasterFile, ...]
+    files: Sequence[RasterFile]
     compose: str = "first"
     nodata: float | None = None
     unscale: bool = False
     resampling: str = "nearest"
     series: bool = False
     times: tuple[str, ...] | None = None
+    quality: Quality | None = None
+    group: str | None = None
 
     def __post_init__(self) -> None:
         key = f"sources.{self.name}"
@@ -67,6 +72,13 @@ class Source:
             raise SourceError(f"{key}: no files; give a path, a list of paths or a pattern that matches some")
         check_choice(f"{key}.compose", self.compose, COMPOSES)
         check_choice(f"{key}.resampling", self.resampling, RESAMPLINGS)
+        if self.series and self.compose not in ("first", "last"):
+            raise SourceError(
+                f"{key}.compose: {self.compose} makes one image of all files, and series: true an observation"
+                " of each; keep one of them"
+            )
+        if self.quality is not None:
+            check_quality(self.quality, key)
         if self.series and (self.times is None or len(self.times) != len(self.files)):
             raise SourceError(
                 f"{key}: a series of {len(self.files)} files has {len(self.times or ())} times; give one each"

@@ -205,7 +205,7 @@ def test_parts_share_no_block(write, noise):
     path = write("a.tif", noise(600, 700), tiled=True, blockxsize=64, blockysize=64)
     source = open_source("s", [path])
     with ImageReader([source], resolve_bands([source]), source.files[0].grid) as reader:
-        placements = reader._index("s").placements
+        placements = reader._index("s").touching(Rect(0, 0, 700, 600))
     parts = split_window(Rect(10, 10, 500, 450), 3, placements)
     assert len(parts) == 3 and all(part.top % 64 == 0 for part in parts[1:])
 
@@ -258,8 +258,8 @@ def test_a_damaged_block(write, noise):
 
 def test_cache_size(write, noise):
     source = open_source("s", [write("a.tif", noise(4, 64, 64), tiled=True)])
-    assert cache_size([source], 256, 1) == SMALLEST
-    assert SMALLEST < cache_size([source] * 50, 10**6, 64) <= LARGEST
+    assert cache_size([source.files], 256, 1) == SMALLEST
+    assert SMALLEST < cache_size([source.files] * 50, 10**6, 64) <= LARGEST
     with ImageReader([source], resolve_bands([source]), source.files[0].grid, cache_bytes=32 << 20) as reader:
         reader.read(Window(0, 0, 64, 64))
 
