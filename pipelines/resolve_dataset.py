@@ -16,7 +16,7 @@ from patchbeam.data.database import Database
 from patchbeam.errors import JobError, nearest
 from pipelines.jobfile.dataset_models import BuildDatasetJob
 from pipelines.jobfile.load import load_job
-from pipelines.resolve import resolve_path
+from pipelines.resolve import _output, resolve_path
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def resolve_build_dataset(job: BuildDatasetJob, base: str, *, overwrite: bool = 
     """Returns the plan of a job whose relative paths start at ``base``."""
     return plan_set(
         _recipe(job, base),
-        resolve_path(job.output, base),
+        _output(job.output, base),
         profile=job.profile,
         dtypes=job.dtypes,
         shapes={name: tuple(shape) for name, shape in job.shapes.items()},

@@ -219,7 +219,8 @@ def _written(field: FieldSchema, value: NDArray[Any], where: str) -> NDArray[Any
             stored = fitting.astype(np.float32)
         if rounded_by_float32(fitting, stored):
             wide = fitting.astype(np.float64) if fitting.dtype.kind == "f" else fitting
-            changed = ~((stored.astype(wide.dtype) == wide) | (wide != wide))
+            with np.errstate(invalid="ignore"):
+                changed = ~((stored.astype(wide.dtype) == wide) | np.isnan(wide))
             sample = wide[changed].reshape(-1)[:1].tolist() or [wide.reshape(-1)[0].item()]
             raise EncodeError(
                 f"{where}: {sample[0]!r} cannot be held by float32, as profile ee writes it; use profile "

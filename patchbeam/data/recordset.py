@@ -19,7 +19,7 @@ from patchbeam.data.order import Ints
 from patchbeam.data.places import PatchPlace
 from patchbeam.data.schema import SetSchema
 from patchbeam.errors import CorruptRecord, JobError
-from patchbeam.manifest import Manifest, from_ranges
+from patchbeam.manifest import Manifest, from_ranges, to_ranges
 from patchbeam.records.parse import ExampleDecoder
 
 DATASET_KEY = "dataset"
@@ -132,8 +132,6 @@ class RecordDatabase(Database):
 
 def place_to_json(place: PatchPlace, indices: Ints) -> dict[str, Any]:
     """Returns a place as the manifest holds it."""
-    from patchbeam.manifest import to_ranges
-
     rising = len(indices) < 2 or bool((np.diff(indices) > 0).all())
     return {
         "columnsRows": list(place.columns_rows),
@@ -141,7 +139,7 @@ def place_to_json(place: PatchPlace, indices: Ints) -> dict[str, Any]:
         "margin": list(place.margin_width_height),
         "crs": place.crs,
         "affine": list(place.affine),
-        **({"ranges": [list(r) for r in to_ranges(indices)]} if rising else {"patches": indices.tolist()}),
+        **({"ranges": to_ranges(indices).tolist()} if rising else {"patches": indices.tolist()}),
     }
 
 
