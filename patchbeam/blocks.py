@@ -10,8 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
+
+from patchbeam.order import Ints
 from patchbeam.patches import PatchGrid, Window
+from patchbeam.selection import Parts, SampleRule, SplitRule, select_parts
 
 RUN_BYTES = 64 << 20
 """A run of encoded records is closed before it grows past this, or after one patch."""
@@ -38,11 +43,20 @@ class BlockGrid:
         patches: the patch grid.
         columns_rows: patches a block, across and down; those at the right and bottom edge are smaller.
         run_patches: patches a run at the most.
+        split: how patches are split; a run holds patches of one split only.
+        sample: how patches are drawn.
     """
 
     patches: PatchGrid
     columns_rows: tuple[int, int]
     run_patches: int
+    split: SplitRule | None = None
+    sample: SampleRule | None = None
+
+    @property
+    def parts(self) -> Parts | None:
+        """Of each patch its split, or -1 when its place keeps it out; ``None`` when all are in one."""
+        return select_parts(self.split, self.sample, self.patches)
 
     @property
     def across(self) -> int:
@@ -84,7 +98,34 @@ class BlockGrid:
         for r in range(row, row + rows):
             for start in range(0, columns, self.run_patches):
                 first = r * self.patches.columns + column + start
-                yield Run(first, min(self.run_patches, columns - start))
+                yield from self._cut(Run(first, min(self.run_patches, columns - start)))
+
+    def _cut(self, run: Run) -> Iterator[Run]:
+        """Yields a run in parts that hold patches of one split each, and those of none on the way."""
+        parts = None if self.split is None else self.parts
+        if parts is None:
+            yield run
+            return
+        own = parts[run.first : run.first + run.count]
+        at = np.flatnonzero(own >= 0)
+        starts = at[1:][own[at[1:]] != own[at[:-1]]].tolist()
+        for start, end in pairwise([0, *starts, run.count]):
+            yield Run(run.first + start, end - start)
+
+    def chosen(self, run: Run, drawn: Parts | None = None) -> Ints:
+        """Returns the patches of a run that their place lets through.
+
+        Args:
+            run: the run.
+            drawn: in place of :attr:`parts`.
+        """
+        indices = np.arange(run.first, run.first + run.count, dtype=np.int64)
+        parts = self.parts if drawn is None else drawn
+        return indices if parts is None else indices[parts[indices] >= 0]
+
+    def is_idle(self, block: int, drawn: Parts | None = None) -> bool:
+        """Whether no patch of a block is let through, so that nothing of it need be read."""
+        return all(not len(self.chosen(run, drawn)) for run in self.runs(block))
 
 
 def layout_blocks(
@@ -94,6 +135,8 @@ def layout_blocks(
     patch_record_bytes: int,
     budget_bytes: int,
     source_block_width_height: tuple[int, int] | None,
+    split: SplitRule | None = None,
+    sample: SampleRule | None = None,
 ) -> BlockGrid:
     """Chooses the block size.
 
@@ -104,6 +147,8 @@ def layout_blocks(
         budget_bytes: what a block may take as read, margins included; one patch is the least.
         source_block_width_height: pixels of the main source's own blocks when it lies on the export
             grid, else ``None`` (warped: blocks are made near square, which keeps overlaps short).
+        split: how patches are split.
+        sample: how patches are drawn.
     """
     width, height = patches.patch_width_height
 
@@ -134,6 +179,8 @@ def layout_blocks(
         patches=patches,
         columns_rows=(columns, rows),
         run_patches=max(1, min(columns, RUN_BYTES // max(1, patch_record_bytes))),
+        split=split,
+        sample=sample,
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from patchbeam.blocks import BlockGrid, Run
-from patchbeam.elements import BandPixels, Ints, Mask, PixelBlock
+from patchbeam.elements import Array, BandPixels, Ints, Mask, PixelBlock
 from patchbeam.pixels import default_for
-from patchbeam.statistics import Moments, measure
+from patchbeam.statistics import Moments, measure_counts, measure_flat, merge_all, valid_values
+from patchbeam.tally import Counts, count_buckets, count_classes, merge_counts, pack_counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,14 +72,63 @@ def kept_patches(blocks: BlockGrid, block: PixelBlock, run: Run, threshold: floa
     return indices[share <= threshold]
 
 
-def moments(patch: Patch) -> tuple[Moments, ...]:
-    """Returns the statistics of each band over the patch without its margin."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What is counted of a band beside its moments.
+
+    Attributes:
+        classes: each value; for types of at most 16 bits without sign.
+        buckets: buckets of values, for percentiles.
+    """
+
+    classes: bool = False
+    buckets: bool = False
+
+
+class Tallied(NamedTuple):
+    """Statistics of one band of one patch, without the margin.
+
+    Attributes:
+        moments: without counts of values.
+        classes: how often each value occurs, where that is asked for.
+        buckets: how often each bucket occurs, where that is asked for.
+    """
+
+    moments: Moments
+    classes: Counts | None = None
+    buckets: Counts | None = None
+
+
+def tally(patch: Patch, tallies: Sequence[Tally]) -> tuple[Tallied, ...]:
+    """Returns the statistics of each band over the patch without its margin.
+
+    Args:
+        patch: the patch.
+        tallies: what to count, one a band.
+    """
     x, y = patch.margin_width_height
     height, width = patch.bands[0].values.shape[-2:]
     inner = (..., slice(y, height - y), slice(x, width - x))
     return tuple(
-        measure(pixels.values[inner], None if pixels.valid is None else pixels.valid[inner])
-        for pixels in patch.bands
+        _tallied(valid_values(pixels.values[inner], None if pixels.valid is None else pixels.valid[inner]), t)
+        for pixels, t in zip(patch.bands, tallies, strict=True)
+    )
+
+
+def _tallied(values: Array, wanted: Tally) -> Tallied:
+    classes = count_classes(values) if wanted.classes else None
+    buckets = count_buckets(values) if wanted.buckets else None
+    return Tallied(measure_flat(values) if classes is None else measure_counts(classes), classes, buckets)
+
+
+def merge_tallied(parts: Sequence[Tallied]) -> Moments:
+    """Merges the statistics of one band of several patches, in their order."""
+    classes = [part.classes for part in parts if part.classes is not None]
+    buckets = [part.buckets for part in parts if part.buckets is not None]
+    return replace(
+        merge_all([part.moments for part in parts]),
+        classes=pack_counts(merge_counts(classes)) if classes else None,
+        buckets=pack_counts(merge_counts(buckets)) if buckets else None,
     )
 
 

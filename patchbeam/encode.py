@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from patchbeam.blocks import BlockGrid
-from patchbeam.cut import Patch, kept_patches
-from patchbeam.elements import Array, Bytes, Ints, PixelBlock, RecordRun
+from patchbeam.cut import Patch, Tallied, Tally, kept_patches, merge_tallied, tally
+from patchbeam.elements import Array, Bytes, Ints, Mask, PixelBlock, RecordRun
 from patchbeam.errors import EncodeError
 from patchbeam.features import ImageFeature, RecordBand
+from patchbeam.keep import KeepRule, kept_by_class
 from patchbeam.manifest import to_ranges
 from patchbeam.pool import Pool
 from patchbeam.rounding import rounded_by_float32
-from patchbeam.statistics import Moments, merge_all
+from patchbeam.selection import Parts
 
 WIRE_TYPES: dict[str, np.dtype[Any]] = {
     "float": np.dtype("<f4"),
@@ -30,11 +31,11 @@ class Measured(NamedTuple):
     """What is known of a patch once it is encoded.
 
     Attributes:
-        moments: statistics of each band without the margin.
+        bands: statistics of each band without the margin.
         rounded: numbers of each band that float32 could not hold exactly.
     """
 
-    moments: tuple[Moments, ...]
+    bands: tuple[Tallied, ...]
     rounded: tuple[int, ...]
 
 
@@ -63,6 +64,8 @@ class BlockEncoder(ABC):
         features: the record's features, in wire order.
         defaults: what a masked pixel holds, one a band.
         masked_threshold: a patch whose masked share is greater is dropped.
+        keep: what classes a patch must hold to be kept; ``None`` when that does not matter.
+        tallies: what is counted of each band beside its moments; ``None`` for nothing.
         strict: whether a number that float32 rounds is an error.
         pool: the threads to use.
     """
@@ -77,6 +80,8 @@ class BlockEncoder(ABC):
         masked_threshold: float,
         strict: bool,
         pool: Pool,
+        keep: KeepRule | None = None,
+        tallies: Sequence[Tally] | None = None,
     ) -> None:
         self.blocks = blocks
         self.bands = bands
@@ -85,6 +90,8 @@ class BlockEncoder(ABC):
         self.pool = pool
         self._threshold = masked_threshold
         self._strict = strict
+        self._keep = keep
+        self._tallies = tuple(tallies) if tallies is not None else (Tally(),) * len(bands)
 
     @abstractmethod
     def encode(self, block: PixelBlock, kept: Ints) -> Encoded:
@@ -94,10 +101,22 @@ class BlockEncoder(ABC):
             EncodeError: a number that the record type cannot hold; names band and patch.
         """
 
-    def runs(self, block: PixelBlock) -> Iterator[RecordRun]:
-        """Yields the runs of a block in patch order; a run whose patches are all dropped is empty."""
+    def runs(self, block: PixelBlock, drawn: Parts | None = None) -> Iterator[RecordRun]:
+        """Yields the runs of a block in patch order; a run whose patches are all dropped is empty.
+
+        Args:
+            block: the pixels; without bands when no patch of it is chosen by its place.
+            drawn: of each patch its split or -1, after a draw that pixels decide; ``None`` without one.
+        """
+        worth = self._worth(block)
         for run in self.blocks.runs(block.block):
-            kept = kept_patches(self.blocks, block, run, self._threshold)
+            indices = self.blocks.chosen(run, drawn)
+            kept = kept_patches(self.blocks, block, run, self._threshold) if len(indices) else indices
+            kept = np.intersect1d(kept, indices, assume_unique=True)
+            if worth is not None and len(kept):
+                column, row, _, _ = self.blocks.extent(block.block)
+                rows, columns = np.divmod(kept, self.blocks.patches.columns)
+                kept = kept[worth[rows - row, columns - column]]
             data, record_size, sizes, measured = self.encode(block, kept)
             yield RecordRun(
                 block=block.block,
@@ -107,9 +126,19 @@ class BlockEncoder(ABC):
                 data=data,
                 record_size=record_size,
                 sizes=sizes,
-                moments=tuple(merge_all([m.moments[b] for m in measured]) for b in range(len(self.bands))),
+                moments=tuple(merge_tallied([m.bands[b] for m in measured]) for b in range(len(self.bands))),
                 rounded=tuple(sum(m.rounded[b] for m in measured) for b in range(len(self.bands))),
             )
+
+    def _worth(self, block: PixelBlock) -> Mask | None:
+        if self._keep is None or not block.bands:
+            return None
+        names = [band.name for band in self.bands]
+        return kept_by_class(self.blocks, block, names.index(self._keep.band), self._keep)
+
+    def measured(self, patch: Patch, rounded: tuple[int, ...]) -> Measured:
+        """Returns what is known of a patch once it is encoded."""
+        return Measured(tally(patch, self._tallies), rounded)
 
     def check_int64(self, patch: Patch, band: int) -> None:
         """Refuses numbers that an int64 list cannot hold."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from patchbeam.buffers import BufferPool
-from patchbeam.cut import Patch, cut_patch, moments
+from patchbeam.cut import Patch, cut_patch
 from patchbeam.elements import Array, Bytes, Ints, PixelBlock
 from patchbeam.encode import WIRE_TYPES, BlockEncoder, Encoded, Measured
 from patchbeam.features import ImageFeature
@@ -42,7 +42,7 @@ class ExampleEncoder(BlockEncoder):
                 patch, [flat.reshape(f.shape) for f, flat in zip(self.features, views, strict=True)]
             )
             self._layout.seal(data, i)
-            return Measured(moments(patch), rounded)
+            return self.measured(patch, rounded)
 
         return Encoded(data, size, None, list(self.pool.map(fill, range(len(kept)))))
 
@@ -52,7 +52,7 @@ class ExampleEncoder(BlockEncoder):
             targets = [np.empty(f.shape, WIRE_TYPES[f.kind]) for f in self.features]
             rounded = self._copy(patch, targets)
             record = self._layout.encode([target.reshape(-1) for target in targets])
-            return np.frombuffer(record, np.uint8), Measured(moments(patch), rounded)
+            return np.frombuffer(record, np.uint8), self.measured(patch, rounded)
 
         made = list(self.pool.map(one, kept.tolist()))
         data = np.concatenate([record for record, _ in made]) if made else np.empty(0, np.uint8)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from patchbeam.cut import Patch, cut_patch, moments
+from patchbeam.cut import Patch, cut_patch
 from patchbeam.elements import Array, Ints, PixelBlock
 from patchbeam.encode import WIRE_TYPES, BlockEncoder, Encoded, Measured
 from patchbeam.features import ImageFeature, Kind, RecordBand
@@ -51,7 +51,7 @@ class SequenceEncoder(BlockEncoder):
                     ]
                     lists = [self._steps(patch, f, rounded) for f in self.features if not f.context]
                     records = self._layout.encode(context, lists)
-            return records, Measured(moments(patch), tuple(rounded))
+            return records, self.measured(patch, tuple(rounded))
 
         made = list(self.pool.map(one, kept.tolist()))
         measured = [m for _, m in made]

@@ -7,11 +7,14 @@ partials are merged in patch order, so that floating-point results depend on the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from patchbeam.tally import Counts, merge_counts, pack_counts, unpack_counts
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -27,6 +30,9 @@ class Moments:
         maximum: largest value likewise, ``-inf`` when there is none.
         mean: arithmetic mean.
         m2: sum of squared deviations from the mean.
+        classes: how often each value occurs, as :func:`patchbeam.tally.pack_counts` packs it; ``None`` when
+            that was not counted.
+        buckets: how often each bucket of values occurs, likewise.
     """
 
     count: int = 0
@@ -34,6 +40,8 @@ class Moments:
     maximum: float = -math.inf
     mean: float = 0.0
     m2: float = 0.0
+    classes: str | None = None
+    buckets: str | None = None
 
     @property
     def std(self) -> float:
@@ -41,7 +49,7 @@ class Moments:
         return math.sqrt(self.m2 / self.count) if self.count else 0.0
 
     def merge(self, other: Moments) -> Moments:
-        """Returns the statistics of both sets of values together."""
+        """Returns the statistics of both sets of values together, but for counts of values."""
         if not other.count:
             return self
         if not self.count:
@@ -67,13 +75,23 @@ def measure(values: Array, valid: Mask | None = None) -> Moments:
         values: numbers of any shape.
         valid: the same shape, true where a value counts; ``None`` for all.
     """
+    return measure_flat(valid_values(values, valid))
+
+
+def valid_values(values: Array, valid: Mask | None = None) -> Array:
+    """Returns the values that count, flat."""
     if valid is not None and not valid.all():
         values = values[valid]
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
-        finite = np.isnan(flat)
-        if finite.any():
-            flat = flat[~finite]
+        missing = np.isnan(flat)
+        if missing.any():
+            flat = flat[~missing]
+    return flat
+
+
+def measure_flat(flat: Array) -> Moments:
+    """Returns the statistics of flat numbers without NaN."""
     if not flat.size:
         return EMPTY
     low, high = flat.min(), flat.max()
@@ -87,9 +105,29 @@ def measure(values: Array, valid: Mask | None = None) -> Moments:
     return Moments(int(flat.size), low.item(), high.item(), mean, m2)
 
 
-def merge_all(parts: list[Moments]) -> Moments:
+def measure_counts(found: Counts) -> Moments:
+    """Returns the statistics of whole numbers from how often each occurs."""
+    if not found.keys.size:
+        return EMPTY
+    count = int(found.counts.sum())
+    mean = int(np.einsum("i,i->", found.keys, found.counts)) / count
+    deviations = found.keys - mean
+    m2 = float(np.einsum("i,i,i->", deviations, deviations, found.counts.astype(np.float64)))
+    return Moments(count, int(found.keys[0]), int(found.keys[-1]), mean, m2)
+
+
+def merge_all(parts: Sequence[Moments]) -> Moments:
     """Merges partials from left to right."""
     total = EMPTY
     for part in parts:
         total = total.merge(part)
-    return total
+    return replace(
+        total,
+        classes=_merged([part.classes for part in parts]),
+        buckets=_merged([part.buckets for part in parts]),
+    )
+
+
+def _merged(texts: Sequence[str | None]) -> str | None:
+    found = [unpack_counts(text) for text in texts if text is not None]
+    return pack_counts(merge_counts(found)) if found else None
