@@ -65,6 +65,7 @@ def run_export_table(
             pipeline | "DrawPoints" >> DrawPoints(plan.sample, points, threads=threads)
             run(pipeline, [points], local=is_local(options))
             plan = with_points(plan, storage.join(points, "points.parquet"))
+        storage.delete_tree(plan.temporary_folder)  # of an attempt that was killed
         pipeline = new_pipeline(options)
         build(pipeline, plan, threads=threads, overwrite=overwrite)
         run(pipeline, [plan.temporary_folder], local=is_local(options))
