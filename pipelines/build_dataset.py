@@ -17,6 +17,7 @@ from patchbeam.manifest import Manifest
 from patchbeam.records.names import manifest_name
 from pipelines.beam_options import beam_options, is_local, new_pipeline
 from pipelines.export_table import run, run_command
+from pipelines.plan_text import size_text
 from transforms.dataset import DatabaseToTFRecords
 
 
@@ -58,7 +59,7 @@ def summary_text(plan: SetPlan, manifest: Manifest) -> str:
     count = len(manifest.shards)
     lines = [
         f"{plan.count} items in {count} shard{'s' * (count != 1)} of profile {plan.schema.profile}: "
-        f"{size} bytes, {stored} stored",
+        f"{size_text(size)}, {size_text(stored)} stored",
         f"manifest {manifest_name(plan.output)}",
     ]
     statistics = manifest.extra[DATASET_KEY]["statistics"]

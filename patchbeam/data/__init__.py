@@ -37,6 +37,7 @@ from patchbeam.data.sets import (
     ImageSet,
     Imagewoof,
     OxfordPets,
+    write_items,
 )
 from patchbeam.data.split import block_split, split
 from patchbeam.data.stimuli import ImageFolder, StimuliDatabase
@@ -102,5 +103,6 @@ __all__ = [
     "register_loader",
     "split",
     "unpack",
+    "write_items",
     "write_predictions",
 ]
