@@ -1,8 +1,8 @@
 """How fast numbers are packed to their bits and unpacked, in million values a second on one core.
 
 Every type below 8 bits densely, those of 1 to 4 bits in slots too, and 8 to 64 bits for comparison. Values
-are in their NumPy container, in memory; the fastest of several rounds counts. The last lines are the slowest of
-the types below 8 bits and whether it reaches the aim.
+are in their NumPy container, in memory; the fastest of several rounds counts. The last line is the slowest
+of the types below 8 bits and whether it reaches the aim.
 
     python benchmarks/packing.py [--values 16777216] [--rounds 5]
 """
