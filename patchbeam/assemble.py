@@ -1,46 +1,28 @@
-"""Pieces to shards: concatenation, with no byte decoded except at the limits between shards."""
+"""Pieces to shards: concatenation, with no byte decoded except at the limits between shards.
+
+The checksum that a shard must have follows from those of its pieces; one that has another is not kept.
+"""
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import google_crc32c
 import numpy as np
 
 from patchbeam import storage
 from patchbeam.elements import Bytes, Ints, Piece
 from patchbeam.errors import ReadFailed
+from patchbeam.finished import forget_run
+from patchbeam.finished_shards import find_shard, write_shard
 from patchbeam.records.gzip import Zlib6Writer, inflate, member
 from patchbeam.records.tfrecord import record_offsets
 from patchbeam.retry import retrying
+from patchbeam.shards import AssembledShard as AssembledShard
 from patchbeam.shards import Shard, Span
-from patchbeam.storage import FileRange, Part, read_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AssembledShard:
-    """A shard that stands under its temporary name.
-
-    Attributes:
-        number: from 0.
-        path: its temporary name.
-        first_record: index of its first record among all records written.
-        records: number of records.
-        size_bytes: uncompressed size.
-        stored_bytes: size of the file.
-        crc32c: of the stored bytes, base64.
-        members: ``(member, [records, stored bytes])``; no rows for files that are not indexed.
-    """
-
-    number: int
-    path: str
-    first_record: int
-    records: int
-    size_bytes: int
-    stored_bytes: int
-    crc32c: str
-    members: Ints
+from patchbeam.storage import FileRange, Part, crc32c_combine, crc32c_text, read_bytes
 
 
 def member_records(piece: Piece, index: int, offset: int, stored: int, *, gzip: bool) -> Ints:
@@ -59,7 +41,7 @@ def member_records(piece: Piece, index: int, offset: int, stored: int, *, gzip: 
 
 
 def assemble(shard: Shard, folder: str, *, profile: str | None) -> AssembledShard:
-    """Writes one shard under the temporary prefix.
+    """Writes one shard under the temporary prefix, or finds the one that an earlier attempt has written.
 
     Args:
         shard: what it is made of.
@@ -67,10 +49,15 @@ def assemble(shard: Shard, folder: str, *, profile: str | None) -> AssembledShar
         profile: ``indexed``, ``zlib6``, or ``None`` for files that are not compressed.
 
     Raises:
-        ReadFailed: a piece is missing or shorter than it was.
+        ReadFailed: a piece is missing, shorter than it was, or damaged.
         WriteFailed: the shard cannot be written.
     """
-    return retrying(lambda: _assembled(shard, folder, profile))
+
+    def work() -> AssembledShard:
+        found = find_shard(folder, shard, profile)
+        return _assembled(shard, folder, profile) if found is None else found
+
+    return retrying(work)
 
 
 def _assembled(shard: Shard, folder: str, profile: str | None) -> AssembledShard:
@@ -78,36 +65,80 @@ def _assembled(shard: Shard, folder: str, profile: str | None) -> AssembledShard
     tables: list[Ints] = []
     if profile == "zlib6":
         storage.write_parts(path, _deflated(shard))
+        stat = storage.stat(path)
+        crc32c = stat.crc32c or storage.crc32c_of(path)
     else:
         parts: list[Part] = []
+        crc = 0
         for span in shard.spans:
-            part, members = _part(span, gzip=profile == "indexed")
+            part, members, part_crc = _part(span, gzip=profile == "indexed")
             parts.append(part)
             tables.append(members)
+            crc = crc32c_combine(crc, part_crc, int(members[:, 2].sum()))
         storage.concat(parts, path, consume=True)
-    stat = storage.stat(path)
-    return AssembledShard(
+        stat = storage.stat(path)
+        crc32c = stat.crc32c or storage.crc32c_of(path)
+        if crc32c != crc32c_text(crc):
+            raise _damaged(shard, path)
+    done = AssembledShard(
         number=shard.number,
         path=path,
         first_record=shard.first_record,
         records=shard.records,
         size_bytes=shard.size_bytes,
         stored_bytes=stat.size_bytes,
-        crc32c=stat.crc32c or storage.crc32c_of(path),
+        crc32c=crc32c,
         members=np.concatenate(tables)[:, [0, 2]] if profile == "indexed" else np.empty((0, 2), np.int64),
+    )
+    write_shard(folder, shard, profile, done)
+    return done
+
+
+def _damaged(shard: Shard, path: str) -> ReadFailed:
+    """Finds out which piece is not what was written, and sees to it that it is made again."""
+    storage.delete(path)
+    for span in shard.spans:
+        crc = 0
+        for chunk in storage.read_chunks(span.path, span.start, span.stored):
+            crc = google_crc32c.extend(crc, chunk)
+        if crc != span.crc:
+            return _refused(span, crc)
+    failure = ReadFailed(f"{path}: the bytes of this shard are not those of its pieces, which are as written")
+    failure.errno = errno.EIO  # damaged on the way; worth another try
+    return failure
+
+
+def _refused(span: Span, crc: int) -> ReadFailed:
+    forget_run(span.path)
+    return ReadFailed(
+        f"{span.path}: {span.stored} bytes from byte {span.start} are not those that were written (their "
+        f"CRC-32C is {crc32c_text(crc)}, not {crc32c_text(span.crc)}): the disk or a program has changed "
+        "them; this piece will be made again"
     )
 
 
-def _part(span: Span, *, gzip: bool) -> tuple[Part, Ints]:
+def _part(span: Span, *, gzip: bool) -> tuple[Part, Ints, int]:
+    """Returns a part of the shard, its members, and its checksum."""
     if span.whole:
-        return _whole(span), span.members
-    if not gzip:
-        return FileRange(path=span.path, start=span.start + span.skip, length=span.take), span.members
+        return _whole(span), span.members, span.crc
     # the member that straddles a limit: its records go into two members
-    data = inflate(_stored(span.path, span.start, span.stored))[span.skip : span.skip + span.take]
+    data = _checked(span)
+    if not gzip:
+        plain = data[span.skip : span.skip + span.take]
+        records, size = int(span.members[0, 0]), len(plain)
+        return plain, np.array([[records, size, size]], np.int64), google_crc32c.value(plain)
     records = int(span.members[0, 0])
-    again = member(data, records=records)
-    return again, np.array([[records, span.take, len(again)]], np.int64)
+    again = member(inflate(data)[span.skip : span.skip + span.take], records=records)
+    table = np.array([[records, span.take, len(again)]], np.int64)
+    return again, table, google_crc32c.value(bytes(again))
+
+
+def _checked(span: Span) -> bytes:
+    data = _stored(span.path, span.start, span.stored)
+    crc = google_crc32c.value(data)
+    if crc != span.crc:
+        raise _refused(span, crc)
+    return data
 
 
 def _whole(span: Span) -> Part:
@@ -146,9 +177,16 @@ def _deflated(shard: Shard) -> Iterator[Bytes]:
     sink = _Sink()
     writer = Zlib6Writer(sink)  # type: ignore[arg-type]
     for span in shard.spans:
-        start, length = (span.start, span.stored) if span.whole else (span.start + span.skip, span.take)
-        for chunk in storage.read_chunks(span.path, start, length):
+        if not span.whole:
+            writer.write(_checked(span)[span.skip : span.skip + span.take])
+            yield np.frombuffer(sink.taken(), np.uint8)
+            continue
+        crc = 0
+        for chunk in storage.read_chunks(span.path, span.start, span.stored):
+            crc = google_crc32c.extend(crc, chunk)
             writer.write(chunk)
             yield np.frombuffer(sink.taken(), np.uint8)
+        if crc != span.crc:
+            raise _refused(span, crc)
     writer.close()
     yield np.frombuffer(sink.taken(), np.uint8)

@@ -17,8 +17,13 @@ def outputs_there(prefix: str) -> list[str]:
     return existing_outputs(storage.list_names(prefix), prefix)
 
 
-def check_destination(plan: ExportPlan, *, overwrite: bool) -> None:
+def check_destination(plan: ExportPlan, *, overwrite: bool, have_bytes: int = 0) -> None:
     """Refuses a destination that cannot take the export.
+
+    Args:
+        plan: the export.
+        overwrite: whether files of an earlier export are replaced.
+        have_bytes: what an interrupted run has written already.
 
     Raises:
         OutputUnusable: it cannot be written, or has less free space than the export needs at the least.
@@ -41,7 +46,7 @@ def check_destination(plan: ExportPlan, *, overwrite: bool) -> None:
             "give another output, or --overwrite to replace them"
         )
     free = storage.free_bytes(folder)
-    least, most = plan.space_bytes
+    least, most = (max(0, size - have_bytes) for size in plan.space_bytes)
     if free is not None and free < least:
         raise OutputUnusable(
             f"output: {folder or '.'} has {free} bytes free and the export needs at least {least} "

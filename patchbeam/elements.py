@@ -95,6 +95,7 @@ class Piece:
         kept: as in :class:`RecordRun`, on a run's first part only.
         record_size: bytes a framed record when all are equal, else 0.
         members: ``(member, [records, uncompressed bytes, stored bytes])`` in file order.
+        sums: for each member, the CRC-32C of the stored bytes from the start of the file to its end.
         moments: as in :class:`RecordRun`, on a run's first part only.
         rounded: as in :class:`RecordRun`, on a run's first part only.
     """
@@ -105,6 +106,7 @@ class Piece:
     kept: Ints
     record_size: int
     members: Ints
+    sums: Ints
     moments: tuple[Moments, ...]
     rounded: tuple[int, ...]
 

@@ -48,6 +48,10 @@ class ReadFailed(PatchbeamError, OSError):
     """Reading a source or a record file failed on the way."""
 
 
+class SourceUnreadable(ReadFailed):
+    """A source has gone, or holds what cannot be decoded or converted; trying again changes nothing."""
+
+
 class WriteFailed(PatchbeamError, OSError):
     """Writing an output failed on the way."""
 

@@ -1,15 +1,18 @@
 """Runs of records to piece files: what a worker leaves under the temporary prefix.
 
 A piece's name is that of its place in the plan plus an attempt suffix, so that a repeated or lost
-attempt changes nothing: only pieces that the runner reports go into shards.
+attempt changes nothing: only pieces that the runner reports go into shards. Every piece knows the checksums
+of its bytes, so that one that has been damaged meanwhile goes into no shard.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 from typing import Any
 
+import google_crc32c
 import numpy as np
 
 from patchbeam import storage
@@ -51,7 +54,7 @@ class PieceWriter:
         first = 0
         for part, count in enumerate(parts):
             data = run.data[int(ends[first]) : int(ends[first + count])]
-            path, members = self._store(run.first_patch, part, data, sizes[first : first + count])
+            path, members, sums = self._store(run.first_patch, part, data, sizes[first : first + count])
             yield Piece(
                 path=path,
                 order=(run.first_patch, part),
@@ -59,14 +62,15 @@ class PieceWriter:
                 kept=np.empty((0, 2), np.int64) if part else run.kept,
                 record_size=run.record_size,
                 members=members,
+                sums=sums,
                 moments=() if part else run.moments,
                 rounded=() if part else run.rounded,
             )
             first += count
 
-    def _store(self, patch: int, part: int, data: Bytes, sizes: Ints) -> tuple[str, Ints]:
+    def _store(self, patch: int, part: int, data: Bytes, sizes: Ints) -> tuple[str, Ints, Ints]:
         if not len(sizes):
-            return "", np.empty((0, 3), np.int64)
+            return "", np.empty((0, 3), np.int64), np.empty(0, np.int64)
         groups = group_records(sizes)
         ends = np.concatenate([[0], np.cumsum(sizes)])[np.concatenate([[0], np.cumsum(groups)])]
         raw = np.diff(ends)
@@ -78,4 +82,15 @@ class PieceWriter:
             stored = raw
         path = storage.join(self._folder, f"{patch:012d}-{part:05d}.{uuid.uuid4().hex[:8]}")
         retrying(lambda: storage.write_parts(path, members))
-        return path, np.stack([np.array(groups, np.int64), raw, stored], axis=1)
+        table = np.stack([np.array(groups, np.int64), raw, stored], axis=1)
+        return path, table, _sums(members if self._gzip else _cut(data, stored))
+
+
+def _cut(data: Bytes, sizes: Ints) -> Iterator[Bytes]:
+    ends = np.cumsum(sizes).tolist()
+    return (data[start:end] for start, end in pairwise([0, *ends]))
+
+
+def _sums(members: Iterable[Any]) -> Ints:
+    """Returns the CRC-32C up to the end of each member."""
+    return np.array(list(accumulate(members, google_crc32c.extend, initial=0))[1:], np.int64)

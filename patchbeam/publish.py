@@ -1,7 +1,8 @@
 """The last step of an export: everything is counted against the plan, then published.
 
 Shards are renamed first, then the index, the mixer and, last, the manifest are written: a manifest is
-there only when all of the rest is.
+there only when all of the rest is. What has begun is noted under the temporary prefix, so that a resumed run
+goes on with it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from patchbeam.checks import outputs_there
 from patchbeam.describe import build_manifest
 from patchbeam.errors import CountMismatch, OutputExists, WriteFailed
 from patchbeam.export import temporary_folder
+from patchbeam.finished_shards import begin_publication, published_names
+from patchbeam.lock import LockTicket
 from patchbeam.mixer import Mixer
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import index_name, manifest_name, mixer_name, shard_name
@@ -29,7 +32,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def publish(
-    plan: ExportPlan, summaries: Sequence[Summary], shards: Sequence[AssembledShard], *, overwrite: bool
+    plan: ExportPlan,
+    summaries: Sequence[Summary],
+    shards: Sequence[AssembledShard],
+    *,
+    overwrite: bool,
+    lock: LockTicket | None = None,
 ) -> str:
     """Publishes an export and returns the name of its manifest.
 
@@ -38,8 +46,10 @@ def publish(
         summaries: exactly one, when the runner lost nothing.
         shards: all of them, in any order.
         overwrite: whether files of an earlier export are replaced.
+        lock: what shows that the run still holds its output; deleted at the end.
 
     Raises:
+        LockHeld: another run has taken the output over; nothing is published.
         CountMismatch: shards, records or bytes are not those of the plan; nothing is published.
         OutputExists: another export has been published here in the meantime.
         WriteFailed: a file cannot be moved or written.
@@ -51,6 +61,7 @@ def publish(
         )
     summary = summaries[0]
     _compare(plan, summary, shards)
+    folder = temporary_folder(plan)
     names = [
         shard_name(
             plan.output, shard.number, len(shards), naming=plan.naming, compressed=plan.options.compressed
@@ -58,14 +69,20 @@ def publish(
         for shard in shards
     ]
     final_manifest = manifest_name(plan.output)
+    manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names])
+    text = manifest.to_text().encode()
+    if not any(storage.exists(shard.path) for shard in shards) and _holds(final_manifest, text):
+        return final_manifest  # an attempt whose success got lost has done it all
+    if lock is not None:
+        lock.check()
     there = outputs_there(plan.output)
-    # a repeated attempt finds what it has published itself: its temporary file is gone then
-    moved = {name for name, shard in zip(names, shards, strict=True) if not storage.exists(shard.path)}
-    if not overwrite and not set(there) <= moved | _sidecars(plan, len(shards)):
+    # a repeated attempt finds what it has published itself
+    if there and not overwrite and published_names(folder) != names:
         raise OutputExists(
             f"output: another run has published {there[0]} and {len(there) - 1} more files here meanwhile; "
             "nothing of this run has been published; give another output, or --overwrite"
         )
+    begin_publication(folder, names)
     _delete(final_manifest)
     for name, shard in zip(names, shards, strict=True):
         retrying(partial(_move, shard, name))
@@ -74,21 +91,21 @@ def publish(
         if path not in keep:
             _delete(path)
     if plan.piece_gzip:
-        _write(index_name(plan.output), _index(shards))
+        _write(folder, index_name(plan.output), _index(shards))
     else:
         _delete(index_name(plan.output))
     mixer = mixer_name(plan.output, len(shards), naming=plan.naming)
     if plan.may_drop:
         _delete(mixer)
     else:
-        _write(mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
-    manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names])
-    _write(final_manifest, manifest.to_text().encode())
-    folder = temporary_folder(plan)
+        _write(folder, mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
+    _write(folder, final_manifest, text)
     try:
         retrying(lambda: storage.delete_tree(folder))
     except WriteFailed as error:
         _LOG.warning("the export is complete, but its temporary files are still at %s: %s", folder, error)
+    if lock is not None:
+        lock.release()
     return final_manifest
 
 
@@ -99,8 +116,18 @@ def _move(shard: AssembledShard, name: str) -> None:
         raise CountMismatch(f"{shard.path}: this shard has gone before it was published; run the job again")
 
 
-def _write(path: str, data: bytes) -> None:
-    retrying(lambda: storage.write_atomic(path, data))
+def _holds(path: str, data: bytes) -> bool:
+    return storage.exists(path) and storage.read_bytes(path) == data
+
+
+def _write(folder: str, path: str, data: bytes) -> None:
+    if storage.is_remote(path):
+        retrying(lambda: storage.write_atomic(path, data))
+        return
+    # written where a killed run may leave it, then moved
+    temporary = storage.join(folder, storage.split(path)[1])
+    retrying(lambda: storage.write_atomic(temporary, data))
+    retrying(lambda: storage.rename(temporary, path))
 
 
 def _delete(path: str) -> None:

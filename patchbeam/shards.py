@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchbeam.elements import Ints, Piece
+from patchbeam.storage import crc32c_combine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class Span:
         take: uncompressed bytes to take after them; ``-1`` for whole members.
         members: ``(member, [records, uncompressed bytes, stored bytes])``; for a part of a member one
             row, whose stored size is not known yet.
+        crc: CRC-32C of the stored bytes.
     """
 
     path: str
@@ -74,6 +76,7 @@ class Span:
     skip: int
     take: int
     members: Ints
+    crc: int
 
     @property
     def whole(self) -> bool:
@@ -98,6 +101,31 @@ class Shard:
     records: int
     size_bytes: int
     spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AssembledShard:
+    """A shard that stands under its temporary name.
+
+    Attributes:
+        number: from 0.
+        path: its temporary name.
+        first_record: index of its first record among all records written.
+        records: number of records.
+        size_bytes: uncompressed size.
+        stored_bytes: size of the file.
+        crc32c: of the stored bytes, base64.
+        members: ``(member, [records, stored bytes])``; no rows for files that are not indexed.
+    """
+
+    number: int
+    path: str
+    first_record: int
+    records: int
+    size_bytes: int
+    stored_bytes: int
+    crc32c: str
+    members: Ints
 
 
 class _Open:
@@ -154,7 +182,9 @@ def pack(
             if whole:
                 rows = piece.members[at : at + whole]
                 start = int(offsets[at])
-                shard.add(Span(piece.path, start, int(offsets[at + whole]) - start, 0, -1, rows))
+                stored = int(offsets[at + whole]) - start
+                crc = _crc(piece, at, at + whole, stored)
+                shard.add(Span(piece.path, start, stored, 0, -1, rows, crc))
                 at += whole
             if at == len(piece.members):
                 break
@@ -169,9 +199,9 @@ def pack(
                     part = fitting < len(sizes)
                     rows = np.array([[fitting, take, 0 if part else piece.members[at, 2]]], np.int64)
                     start, stored = int(offsets[at]), int(piece.members[at, 2])
-                    shard.add(
-                        Span(piece.path, start, stored, skip if part else 0, take if part else -1, rows)
-                    )
+                    crc = _crc(piece, at, at + 1, stored)
+                    only = (skip, take) if part else (0, -1)
+                    shard.add(Span(piece.path, start, stored, *only, rows, crc))
                     done += fitting
                     if done == len(sizes):
                         break
@@ -183,6 +213,12 @@ def pack(
             at += 1
     if shard.records:
         yield shard.close()
+
+
+def _crc(piece: Piece, first: int, end: int, stored: int) -> int:
+    """Returns the CRC-32C of some members: that up to their end, without what stands before them."""
+    crc = int(piece.sums[end - 1])
+    return crc ^ crc32c_combine(int(piece.sums[first - 1]), 0, stored) if first else crc
 
 
 def _sizes(

@@ -79,10 +79,16 @@ def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
 @cli.command("export-image")
 @_job_options
 @click.option("--overwrite", is_flag=True, help="replace an earlier export with the same prefix")
+@click.option("--resume", is_flag=True, help="keep what an interrupted run of the same job has finished")
 @click.option("--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores")
 @click.argument("beam_arguments", nargs=-1, type=click.UNPROCESSED)
 def export_image_command(
-    job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
+    job: str,
+    overrides: Sequence[str],
+    overwrite: bool,
+    resume: bool,
+    workers: int | None,
+    beam_arguments: Sequence[str],
 ) -> None:
     """Export rasters as training records. What follows -- goes to Beam."""
     from pipelines.export_image import run_export
@@ -91,7 +97,7 @@ def export_image_command(
 
     plan = load_plan(job, overrides)
     _warn(plan)
-    manifest = run_export(plan, beam_arguments, workers=workers, overwrite=overwrite)
+    manifest = run_export(plan, beam_arguments, workers=workers, overwrite=overwrite, resume=resume)
     click.echo(summary_text(plan, manifest))
 
 

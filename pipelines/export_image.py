@@ -9,17 +9,31 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import apache_beam as beam
 
 from patchbeam import storage
-from patchbeam.checks import check_destination, outputs_there
-from patchbeam.errors import CountMismatch, JobError, PatchbeamError
+from patchbeam.checks import check_destination
+from patchbeam.errors import (
+    CountMismatch,
+    JobError,
+    LockHeld,
+    PatchbeamError,
+    ReadFailed,
+    SourceUnreadable,
+    WriteFailed,
+)
 from patchbeam.export import temporary_folder
+from patchbeam.finished import find_finished, save_finished
+from patchbeam.finished_shards import published_names
+from patchbeam.leftovers import check_leftovers, note_plan
+from patchbeam.lock import LockTicket, OutputLock
 from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import close_pools
 from patchbeam.records.names import manifest_name
+from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
 from transforms.blocks import CreateReadBlocks
 from transforms.encode import EncodeExamples
@@ -29,14 +43,23 @@ from transforms.write import WriteToTFRecord
 _LOG = logging.getLogger(__name__)
 
 
-def build(pipeline: beam.Pipeline, plan: ExportPlan, *, threads: int, overwrite: bool) -> beam.PCollection:
+def build(
+    pipeline: beam.Pipeline,
+    plan: ExportPlan,
+    *,
+    threads: int,
+    overwrite: bool,
+    finished: str | None = None,
+    lock: LockTicket | None = None,
+) -> beam.PCollection:
     """Wires the stages of an export; returns the name of the manifest."""
     return (
         pipeline
-        | "CreateReadBlocks" >> CreateReadBlocks(plan)
+        | "CreateReadBlocks" >> CreateReadBlocks(plan, finished)
         | "ReadWindows" >> ReadWindows(plan, threads=threads)
         | "EncodeExamples" >> EncodeExamples(plan, threads=threads)
-        | "WriteToTFRecord" >> WriteToTFRecord(plan, threads=threads, overwrite=overwrite)
+        | "WriteToTFRecord"
+        >> WriteToTFRecord(plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock)
     )
 
 
@@ -46,6 +69,7 @@ def run_export(
     *,
     workers: int | None = None,
     overwrite: bool = False,
+    resume: bool = False,
 ) -> Manifest:
     """Runs an export and returns its manifest.
 
@@ -53,58 +77,94 @@ def run_export(
         plan: the export.
         beam_arguments: Beam's own options.
         workers: threads of a local run; default all cores.
-        overwrite: whether an earlier export with this prefix is replaced.
+        overwrite: whether an earlier export with this prefix, and what a run of another plan has left, is
+            replaced.
+        resume: whether what an interrupted run of the same plan has finished is kept.
 
     Raises:
         JobError: the destination cannot be used; nothing has been written.
-        PatchbeamError: the run failed; nothing has been published.
+        LockHeld: another run writes this output.
+        PatchbeamError: the run failed; nothing has been published. What is finished stays only when
+            storage failed, for ``resume``.
         KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
     pipeline = new_pipeline(options)
-    check_destination(plan, overwrite=overwrite)
     folder = temporary_folder(plan)
-    build(pipeline, plan, threads=threads, overwrite=overwrite)
-    try:
-        pipeline.run().wait_until_finish()
-    except BaseException as error:
-        interrupted = was_interrupted(error)
-        if interrupted and not is_local(options):
-            raise KeyboardInterrupt(
-                f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
-                f"delete {folder}"
-            ) from error
-        _clean_up(folder)
-        if interrupted:
-            raise KeyboardInterrupt(_state_after(plan)) from error
-        original = original_error(error)
-        if original is error:
-            raise
-        raise original from error
+    _check(plan, folder, overwrite=overwrite, resume=resume)
+    with OutputLock(plan.output, take_over=resume) as lock:
+        # once more: a run that held the lock until now may have published
+        _check(plan, folder, overwrite=overwrite, resume=resume)
+        check_leftovers(plan, resume=resume, overwrite=overwrite)
+        finished = _begin(plan, folder, resume=resume)
+        build(pipeline, plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
+        try:
+            pipeline.run().wait_until_finish()
+        except BaseException as error:
+            if was_interrupted(error) and not is_local(options):
+                lock.keep()
+                raise KeyboardInterrupt(
+                    f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
+                    f"delete {folder}"
+                ) from error
+            raise_original(error, folder)
     name = manifest_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
     return Manifest.from_text(storage.read_bytes(name).decode(), name)
 
 
+def _check(plan: ExportPlan, folder: str, *, overwrite: bool, resume: bool) -> None:
+    """Refuses a destination that cannot take the export, or go on taking it."""
+    if not resume:
+        check_destination(plan, overwrite=overwrite)
+        return
+    have = sum(stat.size_bytes for stat in storage.list_stats(storage.join(folder, "")).values())
+    begun = published_names(folder) is not None
+    check_destination(plan, overwrite=overwrite or begun, have_bytes=have)
+
+
+def _begin(plan: ExportPlan, folder: str, *, resume: bool) -> str | None:
+    """Makes the temporary prefix ready; returns the file that says what of it is finished."""
+    if not resume:
+        storage.delete_tree(folder)
+        note_plan(plan)
+        return None
+    note_plan(plan)
+    finished = find_finished(folder, plan.blocks)
+    _LOG.info("%d of %d blocks are finished", len(finished.blocks), plan.blocks.count)
+    if not len(finished.blocks):
+        return None
+    path = storage.join(folder, "finished")
+    save_finished(path, finished)
+    return path
+
+
+def raise_original(error: BaseException, folder: str) -> NoReturn:
+    """Raises what a local run failed with; its temporary files stay if it can be resumed."""
+    close_pools()
+    if was_interrupted(error):
+        raise KeyboardInterrupt(
+            f"nothing has been published; what is finished is kept in {folder}: run it again with --resume"
+        ) from error
+    original = original_error(error)
+    if isinstance(original, ReadFailed | WriteFailed) and not isinstance(original, SourceUnreadable):
+        raise type(original)(
+            f"{original}; what is finished is kept in {folder}: run it again with --resume"
+        ) from error
+    if isinstance(original, PatchbeamError) and not isinstance(original, LockHeld):
+        _clean_up(folder)
+    if original is error:
+        raise original
+    raise original from error
+
+
 def _clean_up(folder: str) -> None:
     """Removes the temporary folder of a run that failed; a failure to do so must not hide the first one."""
-    close_pools()
     try:
         storage.delete_tree(folder)
     except PatchbeamError as error:
         _LOG.warning("temporary files are left, delete them: %s", error)
-
-
-def _state_after(plan: ExportPlan) -> str:
-    """Says what stands at the output after an interruption."""
-    there = outputs_there(plan.output)
-    if there and not storage.exists(manifest_name(plan.output)):
-        return (
-            f"{len(there)} files stand at {plan.output} without a manifest, a part of an export; run it "
-            "again with --overwrite"
-        )
-    return "nothing has been published and no temporary file is left; run it again"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,39 +173,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        own, beam_arguments = _split_arguments(given)
+        own, beam_arguments = split_arguments(given, "configs/export_image.yaml")
     except JobError as error:
         print(f"patchbeam: {error}", file=sys.stderr)
         return error.exit_status
     return command(["export-image", *own, "--", *beam_arguments])
-
-
-def _split_arguments(given: list[str]) -> tuple[list[str], list[str]]:
-    """Takes ``--job`` and our own flags out; the rest is Beam's."""
-    own: list[str] = []
-    rest: list[str] = []
-    job: str | None = None
-    values = {"--set", "--workers"}
-    flags = {"--overwrite"}
-    i = 0
-    while i < len(given):
-        name, equals, value = given[i].partition("=")
-        if name == "--job" or name in values:
-            if not equals:
-                i += 1
-                value = given[i] if i < len(given) else ""
-            if name == "--job":
-                job = value
-            else:
-                own += [name, value]
-        elif given[i] in flags:
-            own.append(given[i])
-        else:
-            rest.append(given[i])
-        i += 1
-    if not job:
-        raise JobError("--job: give the job file, for instance --job configs/export_image.yaml")
-    return [job, *own], rest
 
 
 if __name__ == "__main__":

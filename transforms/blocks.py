@@ -6,14 +6,26 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from patchbeam.elements import Piece
+from patchbeam.finished import load_finished
 from patchbeam.plan import ExportPlan
+from transforms import coders as coders
 
 _SEEDS = 1000
 """Ranges in the job message: it stays small whatever the job's size."""
 
 
-def _expand(bounds: tuple[int, int]) -> Iterator[int]:
-    return iter(range(*bounds))
+class _Expand(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, finished: str | None) -> None:
+        self._path = finished
+        self._finished: frozenset[int] = frozenset()
+
+    def setup(self) -> None:
+        if self._path is not None:
+            self._finished = frozenset(load_finished(self._path).blocks.tolist())
+
+    def process(self, bounds: tuple[int, int]) -> Iterator[int]:
+        return (block for block in range(*bounds) if block not in self._finished)
 
 
 class CreateReadBlocks(beam.PTransform):  # type: ignore[misc]
@@ -21,11 +33,13 @@ class CreateReadBlocks(beam.PTransform):  # type: ignore[misc]
 
     Args:
         plan: the export.
+        finished: file of the blocks that an interrupted run has finished; they are left out.
     """
 
-    def __init__(self, plan: ExportPlan) -> None:
+    def __init__(self, plan: ExportPlan, finished: str | None = None) -> None:
         super().__init__()
         self._count = plan.blocks.count
+        self._finished = finished
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[int]:
         """Makes ranges, then numbers, then lets the runner deal them out."""
@@ -34,6 +48,30 @@ class CreateReadBlocks(beam.PTransform):  # type: ignore[misc]
         return (
             begin
             | "Ranges" >> beam.Create(ranges)
-            | "Numbers" >> beam.FlatMap(_expand).with_output_types(int)
+            | "Numbers" >> beam.ParDo(_Expand(self._finished)).with_output_types(int)
             | "Deal" >> beam.Reshuffle()
+        )
+
+
+def _pieces_of(path: str) -> Iterator[Piece]:
+    return iter(load_finished(path).pieces)
+
+
+class FinishedPieces(beam.PTransform):  # type: ignore[misc]
+    """Creates the pieces that an interrupted run has finished: ``PBegin`` → :class:`Piece`.
+
+    Args:
+        finished: file of what it has finished.
+    """
+
+    def __init__(self, finished: str) -> None:
+        super().__init__()
+        self._finished = finished
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Piece]:
+        """One worker reads the file."""
+        return (
+            begin
+            | "File" >> beam.Create([self._finished])
+            | "Load" >> beam.FlatMap(_pieces_of).with_output_types(Piece)
         )

@@ -14,6 +14,8 @@ import apache_beam as beam
 from patchbeam.assemble import AssembledShard, assemble
 from patchbeam.elements import Piece, RecordRun
 from patchbeam.export import piece_writer, plan_shards, temporary_folder
+from patchbeam.finished import write_run
+from patchbeam.lock import LockTicket
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.publish import publish
@@ -21,6 +23,7 @@ from patchbeam.retry import take_count
 from patchbeam.shards import Shard
 from patchbeam.summary import Summary, in_order, summarize
 from transforms import coders as coders
+from transforms.blocks import FinishedPieces
 
 
 class _WritePieces(beam.DoFn):  # type: ignore[misc]
@@ -31,14 +34,17 @@ class _WritePieces(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._pool = Pool(self._threads)
         self._writer = piece_writer(self._plan, self._pool)
+        self._folder = temporary_folder(self._plan)
         self._stored = beam.metrics.Metrics.counter("patchbeam", "bytes_stored")
         self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
 
     def process(self, run: RecordRun) -> Iterator[Piece]:
-        for piece in self._writer.write(run):
+        pieces = list(self._writer.write(run))
+        write_run(self._folder, pieces)
+        for piece in pieces:
             self._stored.inc(int(piece.members[:, 2].sum()))
-            self._retries.inc(take_count())
             yield piece
+        self._retries.inc(take_count())
 
     def teardown(self) -> None:
         if hasattr(self, "_pool"):
@@ -89,15 +95,16 @@ class _AssembleShards(beam.DoFn):  # type: ignore[misc]
 
 
 class _Publish(beam.DoFn):  # type: ignore[misc]
-    def __init__(self, plan: ExportPlan, overwrite: bool) -> None:
+    def __init__(self, plan: ExportPlan, overwrite: bool, lock: LockTicket | None) -> None:
         self._plan = plan
         self._overwrite = overwrite
+        self._lock = lock
 
     def process(self, gathered: tuple[None, Iterable[AssembledShard | Summary | None]]) -> Iterator[str]:
         values = [value for value in gathered[1] if value is not None]
         shards = [value for value in values if isinstance(value, AssembledShard)]
         summaries = [value for value in values if isinstance(value, Summary)]
-        yield publish(self._plan, summaries, shards, overwrite=self._overwrite)
+        yield publish(self._plan, summaries, shards, overwrite=self._overwrite, lock=self._lock)
 
 
 class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
@@ -110,25 +117,40 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         plan: the export.
         threads: threads inside one element.
         overwrite: whether files of an earlier export with this prefix are replaced.
+        finished: file of what an interrupted run has finished.
+        lock: what shows, when the run publishes, that it still holds its output.
     """
 
-    def __init__(self, plan: ExportPlan, *, threads: int = 1, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        plan: ExportPlan,
+        *,
+        threads: int = 1,
+        overwrite: bool = False,
+        finished: str | None = None,
+        lock: LockTicket | None = None,
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._threads = threads
         self._overwrite = overwrite
+        self._finished = finished
+        self._lock = lock
 
     def expand(self, runs: beam.PCollection[RecordRun]) -> beam.PCollection[str]:
         """Pieces, shards, publication."""
         plan, threads = self._plan, self._threads
         pieces = runs | "WritePieces" >> beam.ParDo(_WritePieces(plan, threads)).with_output_types(Piece)
+        if self._finished is not None:
+            before = runs.pipeline | "FinishedPieces" >> FinishedPieces(self._finished)
+            pieces = (pieces, before) | "WithFinished" >> beam.Flatten()
         shards = (
             gather(pieces, "Pieces")
             | "PlanShards" >> beam.ParDo(_PlanShards(plan, threads))
             | "Deal" >> beam.Reshuffle()
             | "Assemble" >> beam.ParDo(_AssembleShards(plan, threads))
         )
-        return gather(shards, "Shards") | "Publish" >> beam.ParDo(_Publish(plan, self._overwrite))
+        return gather(shards, "Shards") | "Publish" >> beam.ParDo(_Publish(plan, self._overwrite, self._lock))
 
 
 def gather(values: beam.PCollection, name: str) -> beam.PCollection:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from patchbeam.elements import Array, Mask
-from patchbeam.errors import ReadFailed
+from patchbeam.errors import SourceUnreadable
 
 Place = Callable[[int, int], str]
 """Says where the pixel at a row and a column of an array is, for a message."""
@@ -31,7 +31,7 @@ def convert(values: Array, valid: Mask | None, dtype: np.dtype[Any], place: Plac
         place: says where a pixel is.
 
     Raises:
-        ReadFailed: a valid pixel is outside the range of the type, or NaN where the type is an integer.
+        SourceUnreadable: a valid pixel is outside the range of the type, or NaN where the type is an integer.
     """
     if values.dtype == dtype:
         return values
@@ -44,7 +44,7 @@ def convert(values: Array, valid: Mask | None, dtype: np.dtype[Any], place: Plac
             fits |= ~valid
         if not fits.all():
             row, col = (int(i) for i in np.argwhere(~fits)[0])
-            raise ReadFailed(
+            raise SourceUnreadable(
                 f"{place(row, col)}: the value {values[row, col]} does not fit into {dtype.name}"
                 f" ({_range(dtype)}); give the band a wider type:"
             )

@@ -13,7 +13,7 @@ from rasterio.errors import RasterioError
 from rasterio.windows import Window as FileWindow
 
 from patchbeam.elements import Array, Mask
-from patchbeam.errors import ReadFailed
+from patchbeam.errors import ReadFailed, SourceUnreadable
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.masks import file_valid
 
@@ -96,12 +96,13 @@ def read_piece(
         return values, file_valid(dataset, header, indexes, window, values, nodata)
     except RasterioError as e:
         cause = _cause(e)
-        failure = ReadFailed(
+        damaged = _UNDECODABLE.search(cause) is not None
+        failure = (SourceUnreadable if damaged else ReadFailed)(
             f"{header.path}: bands {list(indexes)}, columns {rect.left} to {rect.right - 1}, rows {rect.top}"
             f" to {rect.bottom - 1} cannot be read: {cause}; fetch or write the file again"
         )
         # GDAL gives no number. A failed read may pass; bytes that cannot be decoded stay as they are.
-        failure.errno = None if _UNDECODABLE.search(cause) else errno.EIO
+        failure.errno = None if damaged else errno.EIO
         raise failure from e
 
 

@@ -51,7 +51,9 @@ __all__ = [
     "free_bytes",
     "is_remote",
     "join",
+    "list_folders",
     "list_names",
+    "list_stats",
     "open_read",
     "read_bytes",
     "read_chunks",
@@ -100,6 +102,26 @@ def list_names(prefix: str) -> list[str]:
     """
     names: list[str] = _side(prefix).list_names(prefix)
     return names
+
+
+def list_stats(prefix: str) -> dict[str, FileStat]:
+    """Returns what :func:`list_names` lists, with what is known of each file without reading it.
+
+    Raises:
+        ReadFailed: the folder cannot be listed.
+    """
+    found: dict[str, FileStat] = _side(prefix).list_stats(prefix)
+    return found
+
+
+def list_folders(prefix: str) -> list[str]:
+    """Returns the folders whose path starts with ``prefix``, sorted; not those below them.
+
+    Raises:
+        ReadFailed: the folder cannot be listed.
+    """
+    folders: list[str] = _side(prefix).list_folders(prefix)
+    return folders
 
 
 def exists(path: str) -> bool:

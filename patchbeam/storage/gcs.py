@@ -15,6 +15,7 @@ from patchbeam.storage.gcs_client import blob_of, client, names_of, reading, sta
 from patchbeam.storage.gcs_write import concat, create_new, delete, delete_all, write_parts
 
 __all__ = [
+    "changed_at",
     "check_writable",
     "concat",
     "create_new",
@@ -22,22 +23,66 @@ __all__ = [
     "delete_tree",
     "exists",
     "free_bytes",
+    "list_folders",
     "list_names",
+    "list_stats",
     "open_read",
     "read_bytes",
     "rename",
     "stat",
+    "touch",
     "write_parts",
 ]
 
 
 def list_names(prefix: str) -> list[str]:
     """Objects whose path starts with ``prefix``, without those past a further slash."""
+    return sorted(list_stats(prefix))
+
+
+def list_stats(prefix: str) -> dict[str, FileStat]:
+    """The objects of :func:`list_names` with size, etag and CRC-32C, which the listing tells."""
     bucket, name = names_of(prefix, whole_bucket=True)
     with reading(prefix, "list"):
         blobs = list(client().list_blobs(bucket, prefix=name, delimiter="/"))
-    names = sorted(blob.name for blob in blobs if not blob.name.endswith("/"))
-    return [f"gs://{bucket}/{name}" for name in names if not name.rpartition("/")[2].startswith(TEMPORARY)]
+    return {
+        f"gs://{bucket}/{blob.name}": stat_of(blob)
+        for blob in blobs
+        if not blob.name.endswith("/") and not blob.name.rpartition("/")[2].startswith(TEMPORARY)
+    }
+
+
+def list_folders(prefix: str) -> list[str]:
+    """What objects share of their names up to the next slash."""
+    bucket, name = names_of(prefix, whole_bucket=True)
+    with reading(prefix, "list"):
+        pages = client().list_blobs(bucket, prefix=name, delimiter="/")
+        for _ in pages:  # the folders are known when all pages have been seen
+            pass
+    return sorted(f"gs://{bucket}/{folder.rstrip('/')}" for folder in pages.prefixes)
+
+
+def changed_at(path: str) -> float:
+    """Time of the last change in seconds, by the clock of the store."""
+    blob = blob_of(path)
+    with reading(path, "look at"):
+        blob.reload()
+    return float(blob.updated.timestamp())
+
+
+def touch(path: str) -> None:
+    """Uploads an object again as it is, unless another has come into its place meanwhile."""
+    blob = blob_of(path)
+    with writing(path, "touch"):
+        blob.reload()
+        generation = blob.generation
+        data = blob.download_as_bytes(raw_download=True, if_generation_match=generation, retry=DEFAULT_RETRY)
+        blob.upload_from_string(
+            data,
+            content_type="application/octet-stream",
+            if_generation_match=generation,
+            retry=DEFAULT_RETRY,
+        )
 
 
 def exists(path: str) -> bool:

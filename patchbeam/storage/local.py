@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from patchbeam.errors import OutputExists, OutputUnusable
+from patchbeam.errors import OutputExists, OutputUnusable, ReadFailed
 from patchbeam.storage.base import (
     TEMPORARY,
     Buffer,
@@ -46,6 +46,43 @@ def list_names(prefix: str) -> list[str]:
     except OSError as error:
         raise read_failed(folder or ".", "list", error) from error
     return sorted(prefix[: len(prefix) - len(base)] + name for name in names)
+
+
+def list_stats(prefix: str) -> dict[str, FileStat]:
+    """The files of :func:`list_names` and what is known of them, without those that go away meanwhile."""
+    found = {}
+    for path in list_names(prefix):
+        try:
+            found[path] = stat(path)
+        except ReadFailed as error:
+            if error.errno != errno.ENOENT:
+                raise
+    return found
+
+
+def list_folders(prefix: str) -> list[str]:
+    """Folders whose path starts with ``prefix``, sorted."""
+    folder, base = os.path.split(prefix)
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [entry.name for entry in entries if entry.name.startswith(base) and entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failed(folder or ".", "list", error) from error
+    return sorted(prefix[: len(prefix) - len(base)] + name for name in names)
+
+
+def changed_at(path: str) -> float:
+    """Time of the last change in seconds, by the clock of the file system."""
+    with reading(path, "look at"):
+        return os.stat(path).st_mtime
+
+
+def touch(path: str) -> None:
+    """Sets the time of the last change to now, by the clock of the file system."""
+    with writing(path, "touch"):
+        os.utime(path)
 
 
 def exists(path: str) -> bool:

@@ -20,6 +20,7 @@ def piece(path: str, order: int, groups: list[list[int]], record_size: int = 0) 
         kept=np.array([[order, 1]]),
         record_size=record_size,
         members=members,
+        sums=np.zeros(len(members), np.int64),
         moments=(),
         rounded=(),
     )

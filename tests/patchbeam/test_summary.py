@@ -30,6 +30,7 @@ def pieces_of(parts: list[tuple[int, list[int]]]) -> list[Piece]:
                     kept=np.array([[first, kept]] if kept and not part else np.empty((0, 2)), np.int64),
                     record_size=10,
                     members=np.array([[count, 10 * count, 7]] if count else np.empty((0, 3)), np.int64),
+                    sums=np.zeros(1 if count else 0, np.int64),
                     moments=() if part else (measure(np.arange(first, first + patches)),),
                     rounded=() if part else (patches,),
                 )

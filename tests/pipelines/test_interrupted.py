@@ -1,4 +1,4 @@
-"""Ctrl-C: exit status 130, nothing half-written, no temporary file left."""
+"""Ctrl-C: exit status 130, nothing half-written, what is finished is kept for ``--resume``."""
 
 from __future__ import annotations
 
@@ -77,9 +77,10 @@ def test_interrupted_while_it_writes(scene: Path, tmp_path: Path, at_least: int)
     status, printed, said, left = interrupted(scene, tmp_path, pieces(at_least))
     assert status == 130, said
     assert printed == ""
-    assert "patchbeam: interrupted; nothing has been published and no temporary file is left" in said
+    assert "patchbeam: interrupted; nothing has been published; what is finished is kept in" in said
+    assert "--resume" in said
     assert "Traceback" not in said and "WARNING" not in said and len(said.split("\n\n")) <= 2
-    assert left == set()
+    assert not any(name.startswith("scene") or name.endswith(".lock") for name in left)
 
 
 def test_interrupted_while_it_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,13 +102,15 @@ def test_interrupted_while_it_publishes(tmp_path: Path, monkeypatch: pytest.Monk
     place = Place(tmp_path)
     path = place.write({**yaml.safe_load(JOB), "output": "out/scene"})
     # shards have their names then, and the mixer and the manifest are missing
-    monkeypatch.setattr(publishing, "build_manifest", press)
+    monkeypatch.setattr(publishing, "_index", press)
     outcome = command("export-image", str(path))
     assert outcome.status == 130
-    assert "3 files stand at" in outcome.err and "run it again with --overwrite" in outcome.err
-    assert not list((tmp_path / "out").glob(".*"))
+    assert "run it again with --resume" in outcome.err
+    assert not (tmp_path / "out" / "scene-manifest.json").exists()
     monkeypatch.undo()
-    assert command("export-image", str(path), "--overwrite").status == 0
+    assert command("export-image", str(path)).status == 2
+    assert command("export-image", str(path), "--resume").status == 0
+    assert not list((tmp_path / "out").glob(".*"))
 
 
 def test_interrupted_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

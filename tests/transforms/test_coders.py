@@ -56,7 +56,7 @@ def many(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(values, max_size=3).map(tuple)
 
 
-spans = st.builds(Span, text, small, small, small, st.integers(-1, 99), table(3))
+spans = st.builds(Span, text, small, small, small, st.integers(-1, 99), table(3), small)
 STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
     BandPixels: pixels(),
     PixelBlock: st.builds(
@@ -83,6 +83,7 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         kept=table(2),
         record_size=small,
         members=table(3),
+        sums=hnp.arrays(np.int64, st.integers(0, 4), elements=small),
         moments=many(moments()),
         rounded=many(small),
     ),
@@ -158,9 +159,9 @@ def test_arrays_that_are_views_are_coded_as_what_they_show() -> None:
 def test_equal_values_are_equal_bytes_however_they_were_made() -> None:
     """The same text twice or two equal ones, numbers of NumPy or of Python."""
     name = "".join(["pie", "ce"])
-    first = Span("piece", 1, 2, 0, -1, np.zeros((0, 3), np.int64))
-    second = Span(name, int(np.int64(1)), 2, 0, -1, np.zeros((0, 3), np.int64))
-    third = Span(name, np.int64(1), 2, 0, -1, np.zeros((0, 3), np.int64))  # type: ignore[arg-type]
+    first = Span("piece", 1, 2, 0, -1, np.zeros((0, 3), np.int64), 7)
+    second = Span(name, int(np.int64(1)), 2, 0, -1, np.zeros((0, 3), np.int64), 7)
+    third = Span(name, np.int64(1), 2, 0, -1, np.zeros((0, 3), np.int64), 7)  # type: ignore[arg-type]
     assert CODER.encode((first, first)) == CODER.encode((first, second)) == CODER.encode((third, second))
 
 
@@ -176,7 +177,7 @@ def test_bytes_do_not_depend_on_the_process() -> None:
     program = (
         "import numpy as np; from transforms.coders import ValueCoder;"
         "from patchbeam.shards import Shard, Span;"
-        "s = Span('a', 1, 2, 3, 4, np.eye(3, dtype=np.int64));"
+        "s = Span('a', 1, 2, 3, 4, np.eye(3, dtype=np.int64), 5);"
         "print(ValueCoder().encode(Shard(0, 1, 2, 3, (s, s))).hex())"
     )
     runs = {
@@ -190,5 +191,5 @@ def test_bytes_do_not_depend_on_the_process() -> None:
         ).stdout.split()[-1]
         for seed in ("1", "2")
     }
-    span = Span("a", 1, 2, 3, 4, np.eye(3, dtype=np.int64))
+    span = Span("a", 1, 2, 3, 4, np.eye(3, dtype=np.int64), 5)
     assert runs == {CODER.encode(Shard(0, 1, 2, 3, (span, span))).hex()}
