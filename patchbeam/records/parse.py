@@ -85,7 +85,8 @@ class ExampleDecoder:
     """Decodes the Examples of one series, whose headers are nearly always the same bytes.
 
     The first record is parsed; of a later one of the same size the bytes between the values are
-    compared with it, and when they are equal its values are where they were.
+    compared with it, and when they are equal its values are where they were. (Not so where an int64 list
+    lies in several places: written one by one, its varints end where the values say, not the headers.)
     """
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
@@ -106,7 +107,7 @@ class ExampleDecoder:
         }
 
     def _learn(self, view: memoryview) -> None:
-        self._size = -1  # stays when the record is corrupt
+        self._size = -1  # stays when the record is corrupt, or says nothing of the next one
         spans = scan_example(view)
         gaps = []
         position = 0
@@ -116,7 +117,9 @@ class ExampleDecoder:
             position = start + size
         if position < len(view):
             gaps.append((position, len(view), bytes(view[position:])))
-        self._gaps, self._spans, self._size = gaps, spans, len(view)
+        self._gaps, self._spans = gaps, spans
+        if not any(feature.kind == "int64" and len(feature.spans) > 1 for feature in spans.values()):
+            self._size = len(view)
 
 
 def as_view(data: Buffer) -> memoryview:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from patchbeam.errors import CorruptRecord, EncodeError
 from patchbeam.records.example import ExampleDecoder, ExampleLayout, Feature, feature_kinds, parse_example
+from patchbeam.records.layout import field
 from patchbeam.records.tfrecord import frame
+from patchbeam.records.wire import varint
 
 KEY = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 DTYPE = {"float": np.float32, "int64": np.int64, "bytes": np.uint8}
@@ -193,6 +195,21 @@ def test_decoder_equals_the_parser_whatever_comes_next(series, random):
         assert {k: plain(v) for k, v in decoder.decode(data).items()} == {
             k: plain(v) for k, v in parse_example(data).items()
         }
+
+
+def test_decoder_does_not_take_the_places_of_int64_values_written_one_by_one():
+    def record(*values):
+        numbers = b"".join(b"\x08" + varint(v) for v in values)
+        feature = field(3, len(numbers)) + numbers
+        entry = b"\x0a\x01k" + field(2, len(feature)) + feature
+        features = field(1, len(entry)) + entry
+        return field(1, len(features)) + features
+
+    first, second = record(300, 300), record(5, 8, 2)
+    assert len(first) == len(second)
+    decoder = ExampleDecoder()
+    for data, values in ((first, [300, 300]), (second, [5, 8, 2]), (first, [300, 300])):
+        assert [found.tolist() for found in decoder.decode(data).values()] == [values]
 
 
 def test_decoder_of_some_names():
