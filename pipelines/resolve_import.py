@@ -14,6 +14,7 @@ from patchbeam.mosaic.validity import SourceMask
 from patchbeam.records.listing import is_prefix, list_records
 from pipelines.jobfile import load_job
 from pipelines.jobfile.import_models import ImportImageJob
+from pipelines.jobfile.load import apply_override, check_job
 
 _JOB_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -39,10 +40,10 @@ def load_import(path: str, overrides: Sequence[str] = (), output: str | None = N
         return plan if output is None else replace(plan, output=_place(output, os.getcwd()))
     mapping = {"job": "import-image", "records": path, "output": output or f"{path}-map"}
     for override in overrides:
-        from pipelines.jobfile.load import apply_override
-
         apply_override(mapping, override)
-    return resolve_import(ImportImageJob.model_validate(mapping), os.getcwd())
+    job = check_job(mapping, path, kind="import-image")
+    assert isinstance(job, ImportImageJob)
+    return resolve_import(job, os.getcwd())
 
 
 def resolve_import(job: ImportImageJob, base: str) -> ImportPlan:

@@ -123,7 +123,20 @@ def load_job(path: str, overrides: Iterable[str] = (), kind: str | None = None) 
     Raises:
         JobError: anything wrong with it, every error found, each with its key path.
     """
-    mapping = read_job_mapping(path, overrides)
+    return check_job(read_job_mapping(path, overrides), path, kind)
+
+
+def check_job(mapping: dict[str, Any], path: str, kind: str | None = None) -> Model:
+    """Checks a job that has been read.
+
+    Args:
+        mapping: what the job file holds.
+        path: where it stands, for messages.
+        kind: the job that is wanted; another one is refused.
+
+    Raises:
+        JobError: as :func:`load_job`.
+    """
     job = mapping.get("job")
     if job is None:
         raise JobError(f"{path}: job: this key is missing; give one of {', '.join(JOBS)}")
