@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 from odc.geo.geobox import GeoBox
 
 from patchbeam.errors import JobError
+from patchbeam.manifest.ranges import from_ranges
 from patchbeam.mixer import Mixer
 from patchbeam.mosaic.options import MapClass
-from patchbeam.patches import PatchGrid, Window
+from patchbeam.patches import PatchGrid
 
 if TYPE_CHECKING:
     from patchbeam.manifest import Manifest, ManifestClass
@@ -91,19 +93,22 @@ class MapLayout:
         """
         if self.kept is None:
             return np.arange(first, stop, dtype=np.int64), first
-        starts, counts = self.kept[:, 0], self.kept[:, 1]
-        ends = starts + counts
-        before = int(np.clip(first - starts, 0, counts).sum())
-        parts = [
-            np.arange(max(first, start), min(stop, end), dtype=np.int64)
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-            if start < stop and end > first
-        ]
-        return (np.concatenate(parts) if parts else np.empty(0, np.int64)), before
+        ends, before = self._kept_ends
+        # only the ranges that share a patch with the one asked for: there may be a million in all
+        at = int(np.searchsorted(ends, first, "right"))
+        until = max(at, int(np.searchsorted(self.kept[:, 0], stop, "left")))
+        record = int(before[at])
+        if at < len(ends):
+            record += max(0, first - int(self.kept[at, 0]))
+        starts = np.maximum(self.kept[at:until, 0], first)
+        counts = np.minimum(ends[at:until], stop) - starts
+        return from_ranges(np.stack([starts, counts], axis=1)), record
 
-    def core(self, patch: int) -> Window:
-        """Returns the map pixels of a patch without its margin."""
-        return self.patches.window(patch)
+    @cached_property
+    def _kept_ends(self) -> tuple[Ints, Ints]:
+        """The patch after each kept range, and the patches kept before each one and in all."""
+        assert self.kept is not None
+        return self.kept.sum(axis=1), np.concatenate([[0], np.cumsum(self.kept[:, 1])])
 
     def with_kernel(self, kernel_width_height: tuple[int, int]) -> MapLayout:
         """Returns the same layout with another margin.

@@ -19,7 +19,7 @@ from patchbeam.mosaic.index import stac_collection, stac_items, vrt_text
 from patchbeam.mosaic.layout import Ints
 from patchbeam.mosaic.plan import ImportPlan, number
 from patchbeam.mosaic.schema import RecordSchema
-from patchbeam.mosaic.tiles import collection_name, existing_maps, import_name, vrt_name
+from patchbeam.mosaic.tiles import collection_name, existing_maps, import_name, surplus_maps, vrt_name
 from patchbeam.patches import Window
 from patchbeam.pool import Pool
 from patchbeam.records.files import RecordFiles
@@ -172,9 +172,8 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
         item_name = tiles.item_name(plan.output, one.tile)
         storage.write_atomic(item_name, _text(item))
         written |= {name, item_name}
-    for path in there:
-        if path not in written:
-            storage.delete(path)
+    for path in surplus_maps(there, written, plan.output):
+        storage.delete(path)
     vrt = vrt_text(plan.output, tiles, plan.layout.grid, profile, schema.type)
     storage.write_atomic(vrt_name(plan.output), vrt.encode())
     storage.write_atomic(collection_name(plan.output), _text(stac_collection(plan.output, items, tiles)))

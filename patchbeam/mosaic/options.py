@@ -101,11 +101,6 @@ class ImportOptions:
         """Whether the map is one band of indexes of the largest band."""
         return self.argmax != ()
 
-    @property
-    def categorical(self) -> bool:
-        """Whether the map holds classes, which must never be averaged."""
-        return self.takes_argmax or bool(self.classes)
-
 
 def check_nodata(nodata: float | None, type_name: str) -> None:
     """Refuses a nodata value that the type cannot hold.

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import math
+import zipfile
+import zlib
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from patchbeam import __version__, storage
 from patchbeam.affines import affine6
-from patchbeam.errors import JobError, ReadFailed
+from patchbeam.errors import CorruptRecord, JobError, ReadFailed
 from patchbeam.manifest import Manifest
 from patchbeam.mixer import Mixer, crs_text
 from patchbeam.mosaic.geotiff import TileProfile, crs_of
@@ -24,6 +27,8 @@ from patchbeam.mosaic.schema import RecordSchema
 from patchbeam.mosaic.tiles import TileGrid
 from patchbeam.mosaic.validity import SourceMask
 from patchbeam.records.names import manifest_name
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -187,8 +192,11 @@ def known_members(
     shards = {storage.join(folder, shard.name): (i, shard) for i, shard in enumerate(manifest.shards)}
     if not any(path in shards for path in records) or not storage.exists(index):
         return ()
-    with np.load(io.BytesIO(storage.read_bytes(index)), allow_pickle=False) as table:
-        ends = np.concatenate([[0], np.cumsum(table["shardMembers"])]).tolist()
+    try:
+        ends = np.concatenate([[0], np.cumsum(_index_columns(index)[0])]).tolist()
+    except CorruptRecord as error:
+        _LOG.warning("%s; shards are walked instead", error)
+        return ()
     if len(ends) != len(shards) + 1:
         return ()
     found: list[MemberRange | None] = []
@@ -202,13 +210,34 @@ def known_members(
 
 
 def read_members(members: MemberRange | None) -> tuple[Ints, Ints] | None:
-    """Returns bytes and records of each member of a shard."""
+    """Returns bytes and records of each member of a shard.
+
+    Raises:
+        CorruptRecord: the index is damaged.
+    """
     if members is None:
         return None
-    with np.load(io.BytesIO(storage.read_bytes(members.index)), allow_pickle=False) as table:
-        part = slice(members.start, members.stop)
-        sizes, records = table["memberBytes"][part], table["memberRecords"][part]
-    return sizes.astype(np.int64), records.astype(np.int64)
+    _, sizes, records = _index_columns(members.index)
+    part = slice(members.start, members.stop)
+    return sizes[part], records[part]
+
+
+def _index_columns(path: str) -> tuple[Ints, Ints, Ints]:
+    """Returns members of each shard, and bytes and records of each member."""
+    stat = storage.stat(path)
+    return _columns_of(path, stat.size_bytes, stat.modified)
+
+
+@lru_cache(maxsize=4)  # every shard of an export asks for the one index
+def _columns_of(path: str, size_bytes: int, modified: str) -> tuple[Ints, Ints, Ints]:
+    try:
+        with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as table:
+            shards, sizes, records = (
+                table[name].astype(np.int64) for name in ("shardMembers", "memberBytes", "memberRecords")
+            )
+    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise CorruptRecord(f"this index cannot be read: {error}", file=path) from None
+    return shards, sizes, records
 
 
 __all__ = [

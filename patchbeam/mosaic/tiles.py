@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from patchbeam.patches import Window
@@ -73,6 +73,24 @@ def vrt_name(prefix: str) -> str:
 def collection_name(prefix: str) -> str:
     """Returns the name of the STAC collection."""
     return f"{prefix}-collection.json"
+
+
+def surplus_maps(there: Iterable[str], written: Collection[str], prefix: str) -> list[str]:
+    """Returns those of ``there`` that an earlier map has left and the new one has not written.
+
+    An import writes a STAC item with every tile. ``PREFIX.tif`` without one is not a tile but somebody's own
+    raster, maybe the one that was exported, and is not to be deleted.
+
+    Args:
+        there: from :func:`existing_maps`.
+        written: files of the new map.
+        prefix: of the map.
+    """
+    left = [path for path in there if path not in written]
+    if f"{prefix}.stac.json" not in left:
+        return [path for path in left if path != f"{prefix}.tif"]
+    # the item last, so that a repeated attempt still knows its tile
+    return sorted(left, key=lambda path: path == f"{prefix}.stac.json")
 
 
 def existing_maps(names: Iterable[str], prefix: str) -> list[str]:

@@ -38,9 +38,15 @@ class SourceMask:
         """Reads the headers of the export's sources.
 
         Raises:
-            JobError: the manifest does not tell how a band was read, or a file has changed since.
+            JobError: the manifest does not tell how a band was read or what was clipped, or a file has
+                changed since.
             SourceError: a file cannot be read any more.
         """
+        if manifest.clip:
+            raise JobError(
+                "mask: sources: the export masked what lies outside its region (grid.clip), and the sources do "
+                "not show that; export with maskBand and give its name as mask"
+            )
         times = {band.source: band.times for band in manifest.bands if band.times is not None}
         bands = []
         for band in manifest.bands:

@@ -84,6 +84,18 @@ def test_another_layout_of_tiles_takes_the_old_ones_away(folder: Path) -> None:
     assert [p.name for p in folder.glob("map/*.stac.json")] == ["m.stac.json"]
 
 
+def test_a_raster_of_the_same_name_is_not_taken_for_a_tile(folder: Path) -> None:
+    write_patches(folder, 9 * 20, lambda i: {"p": np.ones((16, 32), np.float32)}, stem="big")
+    (folder / "big-mixer.json").write_text(mixer(9, 20).to_text())
+    (folder / "map").mkdir()
+    (folder / "map" / "m.tif").write_bytes(b"the raster that was exported")
+    path = job(folder, records="big-*", mixer="big-mixer.json")
+    assert main(["import-image", path]) == 2
+    assert main(["import-image", path, "--overwrite"]) == 0
+    assert (folder / "map" / "m.tif").read_bytes() == b"the raster that was exported"
+    assert len(list(folder.glob("map/m-*.tif"))) == 4
+
+
 def test_records_that_do_not_add_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     middle = folder / "pred-00001.tfrecord.gz"
     kept = middle.read_bytes()
@@ -188,6 +200,15 @@ def test_a_storage_failure_keeps_finished_tiles_for_resume(
     assert len(again) == 2 and not set(again) & set(written)
     assert len(list(folder.glob("map/m-*.tif"))) == 4
     assert not list(folder.glob("map/.*"))
+
+
+def test_a_prefix_with_wrong_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for setting, text in (
+        ("tileSize=abc", 'tileSize: "abc" is not a whole number'),
+        ("typ=uint8", "typ: unknown key"),
+    ):
+        assert main(["import-image", str(folder / "scene"), "--set", setting]) == 2
+        assert text in capsys.readouterr().err
 
 
 def test_a_prefix_is_enough(folder: Path) -> None:

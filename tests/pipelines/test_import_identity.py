@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from maps import import_plan, run_plan
 
+from patchbeam.errors import JobError
+
 PLACES: dict[str, tuple[str, Affine]] = {
     "north-up": ("EPSG:32633", Affine(10, 0, 500_000, 0, -10, 5_300_000)),
     "south-up": ("EPSG:32633", Affine(10, 0, 500_000, 0, 10, 5_300_000)),
@@ -157,6 +159,44 @@ def test_what_was_masked_is_masked_again(tmp_path: Path, by: str, edge: str, thr
         masked |= ~blocks[:height, :width]
     np.testing.assert_array_equal(got.mask, np.broadcast_to(masked, got.shape))
     np.testing.assert_array_equal(got.data[:, ~masked], want[:, ~masked])
+
+
+def test_what_was_clipped_is_not_in_the_sources(tmp_path: Path) -> None:
+    write_tif(tmp_path / "in.tif", np.full((1, 40, 50), 7, np.uint8))
+    with rasterio.open(tmp_path / "in.tif") as dataset:
+        corners = [dataset.xy(row, col) for row, col in ((0, 0), (0, 49), (39, 0), (0, 0))]
+        inside = {"type": "Polygon", "coordinates": [[list(map(float, corner)) for corner in corners]]}
+        crs = dataset.crs.to_string()
+    job = {
+        "sources": "in.tif",
+        "grid": {"region": inside, "regionCrs": crs, "clip": True},
+        "formatOptions": {"patchDimensions": [10, 10]},
+        "edge": "pad",
+        "maskBand": "valid",
+        "output": "export/scene",
+    }
+    export(plan_of(job, tmp_path))
+    back = {"records": "export/scene", "bands": ["B1"], "nodata": 0, "output": "map/m"}
+    with pytest.raises(JobError, match="outside its region"):
+        import_plan({**back, "mask": "sources"}, tmp_path)
+    run_plan(import_plan({**back, "mask": "valid"}, tmp_path))
+    with rasterio.open(tmp_path / "map" / "m.tif") as made:
+        assert 0 < np.count_nonzero(made.read(1)) < made.width * made.height
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 and nothing more", None])
+def test_a_damaged_index_is_done_without(tmp_path: Path, damage: bytes | None) -> None:
+    values = values_of("uint8", (1, 40, 60), "float", 4)
+    write_tif(tmp_path / "in.tif", values)
+    options = {"patchDimensions": [20, 20], "maxFileSize": 4000}
+    plan = plan_of({"sources": "in.tif", "formatOptions": options, "output": "export/scene"}, tmp_path)
+    assert len(export(plan).shards) > 1
+    index = tmp_path / "export" / "scene-index.npz"
+    stored = index.read_bytes()
+    index.write_bytes(stored[: len(stored) // 2] + bytes(len(stored) // 2) if damage is None else damage)
+    run_plan(import_plan({"records": "export/scene", "output": "map/m"}, tmp_path))
+    with rasterio.open(tmp_path / "map" / "m.tif") as made:
+        np.testing.assert_array_equal(made.read(), values)
 
 
 def test_one_record_a_pixel_makes_the_same_map(tmp_path: Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
+from hypothesis import given
+from hypothesis import strategies as st
 from maps import cut, import_map, mixer, write_patches
 from rio_cogeo import cog_validate
 
 from patchbeam.errors import CorruptRecord, EncodeError, JobError
+from patchbeam.manifest import to_ranges
 from patchbeam.mosaic.layout import MapLayout
 from patchbeam.mosaic.options import ImportOptions, MapClass
 
@@ -214,9 +218,16 @@ def test_counts_are_compared_before_any_tile(tmp_path: Path) -> None:
             import_map(layout, records, str(tmp_path / "m"), ImportOptions())
 
 
-def test_dropped_patches_have_no_data(tmp_path: Path) -> None:
-    from dataclasses import replace
+@given(st.sets(st.integers(0, 40), min_size=1), st.tuples(st.integers(0, 42), st.integers(0, 42)))
+def test_records_of_kept_patches(kept: set[int], asked: tuple[int, int]) -> None:
+    numbers, (first, stop) = sorted(kept), sorted(asked)
+    layout = replace(MapLayout.from_mixer(mixer(6, 7)), kept=to_ranges(np.array(numbers)))
+    patches, record = layout.records_of(first, stop)
+    assert patches.tolist() == [n for n in numbers if first <= n < stop]
+    assert record == sum(n < first for n in numbers)
 
+
+def test_dropped_patches_have_no_data(tmp_path: Path) -> None:
     layout = replace(MapLayout.from_mixer(mixer(3, 4)), kept=np.array([[1, 3], [7, 1], [9, 2]]))
     kept = [1, 2, 3, 7, 9, 10]
     records = write_patches(tmp_path, 6, lambda i: {"p": np.full((16, 32), kept[i], np.float32)})
