@@ -18,7 +18,6 @@ from patchbeam.mixer import Mixer
 from patchbeam.patches import PatchGrid
 from patchbeam.records.names import (
     existing_outputs,
-    index_name,
     manifest_name,
     mixer_name,
     parse_shards,
@@ -67,11 +66,6 @@ class ExportFiles:
     missing: tuple[str, ...]
     others: tuple[str, ...]
     problems: tuple[Problem, ...]
-
-    @property
-    def index_path(self) -> str:
-        """Where the index of gzip members is, or would be."""
-        return index_name(self.prefix)
 
     def check(self) -> None:
         """Refuses a set with a problem.
