@@ -44,8 +44,8 @@ class SourceMask:
         """
         if manifest.clip:
             raise JobError(
-                "mask: sources: the export masked what lies outside its region (grid.clip), and the sources do "
-                "not show that; export with maskBand and give its name as mask"
+                "mask: sources: the export masked what lies outside its region (grid.clip), which the "
+                "sources do not show; export with maskBand and give its name as mask"
             )
         times = {band.source: band.times for band in manifest.bands if band.times is not None}
         bands = []
