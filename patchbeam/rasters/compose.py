@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from patchbeam.elements import Mask
+from patchbeam.rasters.burning import burn_into
 from patchbeam.rasters.composites import COMPOSITES, Composite, First
 from patchbeam.rasters.footprints import Placement
 from patchbeam.rasters.layers import Layers, tiles, work_type
@@ -22,6 +23,9 @@ def fill(layers: Layers, rect: Rect, scenes: Scenes) -> None:
     Raises:
         ReadFailed: a file cannot be read, or a value does not fit into the band's type.
     """
+    if scenes.burner is not None:
+        burn_into(layers, rect, scenes.burner)
+        return
     placements = _claims(layers, rect, scenes)
     kind = COMPOSITES[layers.compose]
     work = work_type(layers, [p.file for p in placements]) if placements else layers.values.dtype

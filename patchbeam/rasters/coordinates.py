@@ -94,11 +94,27 @@ class PixelMap:
 
     def world_to_grid(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Returns positions on the grid of places in the file's CRS; infinite where there is none."""
+        x, y = self.reproject(x, y)
+        if not self.same and self.grid_turns:
+            x = _near(x, self.grid_middle)
+        return self.in_pixels(x, y)
+
+    def reproject(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Returns places in the grid's CRS of places in the file's; infinite where there is none."""
         if not self.same:
             x, y = _transformer(self.file_crs, self.grid_crs).transform(x, y, errcheck=False)
-            if self.grid_turns:
-                x = _near(np.asarray(x), self.grid_middle)
-        return _apply(_inverse(self.to_world), np.asarray(x), np.asarray(y))
+        return np.asarray(x), np.asarray(y)
+
+    def in_pixels(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Returns positions on the grid of places in the grid's CRS."""
+        return _apply(_inverse(self.to_world), x, y)
+
+    def to_file_world(self, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
+        """Returns places in the file's CRS of positions on the grid; infinite where there is none."""
+        x, y = _apply(self.to_world, cols, rows)
+        if not self.same:
+            x, y = _transformer(self.grid_crs, self.file_crs).transform(x, y, errcheck=False)
+        return np.asarray(x), np.asarray(y)
 
     def exact(self, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
         """Returns positions in the file of positions on the grid; infinite where there is none."""

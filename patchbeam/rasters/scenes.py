@@ -11,6 +11,7 @@ from odc.geo.geobox import GeoBox
 
 from patchbeam.elements import Mask
 from patchbeam.errors import ReadFailed, SourceError
+from patchbeam.rasters.burning import Burner
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.footprints import Footprints, Placement
 from patchbeam.rasters.gather import Piece
@@ -35,6 +36,7 @@ class Scenes:
         self.source, self.grid, self.handles = source, grid, handles
         self._footprints = Footprints(source.files, grid)
         self._quality = None if source.quality is None else Footprints(source.quality.files, grid)
+        self.burner = None if source.vector is None else Burner(source.vector, grid)
         self._headers: dict[str, RasterFile] = {}
 
     def touching(self, rect: Rect) -> list[Placement]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchbeam.errors import SourceError, nearest
+from patchbeam.rasters.burn import Burn
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
 from patchbeam.rasters.masks import usable_nodata
@@ -53,6 +54,9 @@ class Source:
         times: ISO 8601 time of each file of a series.
         quality: band that says which pixels are good; ``None``: all are.
         group: key under ``sources`` when this is one asset of several; else ``None``.
+        vector: what is burnt on the grid when the source is a vector layer; its one file then stands for the
+            grid.
+        catalogue: whether its files are scenes of a catalogue, most of which may lie elsewhere.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Source:
     times: tuple[str, ...] | None = None
     quality: Quality | None = None
     group: str | None = None
+    catalogue: bool = False
+    vector: Burn | None = None
 
     def __post_init__(self) -> None:
         key = f"sources.{self.name}"
