@@ -6,6 +6,7 @@ import glob
 import json
 import os
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from patchbeam import storage
@@ -123,12 +124,24 @@ def _source(name: str, model: SourceModel, base: str) -> Source:
 
 
 def _matches(pattern: str, key: str) -> list[str]:
+    if pattern.startswith("gs://") and any(sign in pattern for sign in _MAGIC):
+        return _matching_objects(pattern, key)
     if not any(sign in pattern for sign in _MAGIC) or "://" in pattern or os.path.exists(pattern):
         return [pattern]
     found = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
     if not found:
         raise SourceError(f"{key}: no file matches {pattern}; check the folder and the pattern")
     return sorted(found, key=os.fsencode)
+
+
+def _matching_objects(pattern: str, key: str) -> list[str]:
+    folder, name = storage.split(pattern)
+    if any(sign in folder for sign in _MAGIC):
+        raise SourceError(f"{key}: {pattern}: in Cloud Storage only the last part of a name can be a pattern")
+    found = [path for path in storage.list_names(f"{folder}/") if fnmatchcase(storage.split(path)[1], name)]
+    if not found:
+        raise SourceError(f"{key}: no object matches {pattern}; check the bucket, the folder and the pattern")
+    return found
 
 
 def _band(model: BandModel, position: int, sources: tuple[Source, ...]) -> BandSpec:

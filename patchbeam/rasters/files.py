@@ -34,8 +34,8 @@ class RasterFile:
         compression: as GDAL names it, in upper case; ``None`` when not compressed.
         interleave: ``"pixel"``, ``"band"`` or ``"line"``.
         date: the TIFF date tag, ``YYYY:MM:DD HH:MM:SS``, ``None`` when absent.
-        size_bytes: length of the file; ``None`` when unknown (remote, or a set of files).
-        modified: time of last change in UTC, ISO 8601; ``None`` when unknown.
+        size_bytes: length of the file; ``None`` when unknown (a server that does not tell, a set of files).
+        modified: time of last change in UTC, ISO 8601, or the etag of a URL; ``None`` when unknown.
         assumed: whether this comes from a catalogue and the file has not been opened: what stands above of
             masks, blocks and overviews is then a guess, and the file is asked before its first pixel is read.
         scaled: whether scales and offsets come from the catalogue, in the place of the file's own.

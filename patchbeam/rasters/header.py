@@ -21,6 +21,7 @@ from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.georeference import crs_of, transform_of
 from patchbeam.rasters.lengths import check_length
 from patchbeam.rasters.masks import usable_nodata
+from patchbeam.rasters.remote import pass_credentials_on, remote_version
 from patchbeam.rasters.tiff import MAX_BLOCK_BYTES, TiffFacts, check_tiff
 
 GDAL_OPTIONS: dict[str, Any] = {
@@ -63,6 +64,7 @@ def read_header(path: str, key: str = "sources", *, crs: str | None = None) -> R
                 facts = check_tiff(path, key)
             except OSError as e:
                 raise SourceError(f"{key}: {path} cannot be read: {e.strerror}; check its permissions") from e
+    pass_credentials_on(path)
     with rasterio.Env(**GDAL_OPTIONS), warnings.catch_warnings():
         # said as an error below
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
@@ -146,6 +148,8 @@ def _header(
         stat = os.stat(path)
         size_bytes = stat.st_size
         modified = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
+    elif not local:
+        size_bytes, modified = remote_version(path)
     return RasterFile(
         path=path,
         driver=dataset.driver,

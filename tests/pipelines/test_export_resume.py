@@ -94,9 +94,9 @@ def blocks_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     read: list[int] = []
     original = BlockReader.read
 
-    def counted(self: BlockReader, block: int) -> Any:
+    def counted(self: BlockReader, block: int, *more: Any) -> Any:
         read.append(block)
-        return original(self, block)
+        return original(self, block, *more)
 
     monkeypatch.setattr(BlockReader, "read", counted)
     yield read
