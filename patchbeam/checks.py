@@ -6,15 +6,11 @@ import logging
 
 from patchbeam import storage
 from patchbeam.errors import OutputExists, OutputUnusable, ReadFailed
+from patchbeam.outputs import outputs_there as outputs_there
+from patchbeam.outputs import split_names
 from patchbeam.plan import ExportPlan
-from patchbeam.records.names import existing_outputs
 
 _LOG = logging.getLogger(__name__)
-
-
-def outputs_there(prefix: str) -> list[str]:
-    """Returns the files of an earlier export with this prefix."""
-    return existing_outputs(storage.list_names(prefix), prefix)
 
 
 def check_destination(plan: ExportPlan, *, overwrite: bool, have_bytes: int = 0) -> None:
@@ -36,7 +32,7 @@ def check_destination(plan: ExportPlan, *, overwrite: bool, have_bytes: int = 0)
         )
     try:
         storage.check_writable(plan.output)
-        there = outputs_there(plan.output)
+        there = outputs_there(plan.output, split_names(plan))
     except (OutputUnusable, ReadFailed) as error:
         raise OutputUnusable(f"output: {error}") from error
     if there and not overwrite:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from patchbeam import storage
@@ -18,7 +19,9 @@ from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.rasters.reader import ImageReader
 from patchbeam.retry import retrying
+from patchbeam.selection import Parts
 from patchbeam.shards import RecordTooLarge, Shard, pack
+from patchbeam.summary import by_split
 
 
 def temporary_folder(plan: ExportPlan) -> str:
@@ -39,13 +42,19 @@ class BlockReader:
         self._plan = plan
         self._reader = ImageReader(plan.sources, plan.bands, plan.grid, threads=threads)
 
-    def read(self, block: int) -> PixelBlock:
-        """Returns the pixels of a block.
+    def read(self, block: int, drawn: Parts | None = None) -> PixelBlock:
+        """Returns the pixels of a block; one without bands when none of its patches is chosen by its place.
+
+        Args:
+            block: number of the block.
+            drawn: of each patch its split or -1, after a draw that pixels decide; ``None`` without one.
 
         Raises:
             ReadFailed: a source cannot be read there; names file, band and window.
         """
         plan = self._plan
+        if plan.may_drop and plan.blocks.is_idle(block, drawn):
+            return PixelBlock(block=block, bands=(), valid=None)
         window = plan.blocks.window(block)
         return stored_block(
             block,
@@ -67,6 +76,8 @@ def block_encoder(plan: ExportPlan, pool: Pool) -> BlockEncoder:
     common: dict[str, Any] = {
         "defaults": plan.defaults,
         "masked_threshold": plan.options.masked_threshold,
+        "keep": plan.keep,
+        "tallies": plan.tallies,
         "strict": plan.strict,
         "pool": pool,
     }
@@ -87,7 +98,7 @@ def piece_writer(plan: ExportPlan, pool: Pool) -> PieceWriter:
 
 
 def plan_shards(plan: ExportPlan, ordered: Sequence[Piece]) -> Iterator[Shard]:
-    """Packs pieces in order into shards.
+    """Packs pieces in order into shards, split after split; records are numbered from 0 in each.
 
     Raises:
         EncodeError: a record is larger than a shard may be; names the patch.
@@ -96,8 +107,12 @@ def plan_shards(plan: ExportPlan, ordered: Sequence[Piece]) -> Iterator[Shard]:
     def sizes(piece: Piece, member: int, offset: int, stored: int) -> Ints:
         return retrying(lambda: member_records(piece, member, offset, stored, gzip=plan.piece_gzip))
 
+    count = 0
     try:
-        yield from pack(ordered, plan.options.max_file_size_bytes, sizes)
+        for pieces in by_split(ordered, plan.split_parts):
+            for shard in pack(pieces, plan.options.max_file_size_bytes, sizes):
+                yield replace(shard, number=count)
+                count += 1
     except RecordTooLarge as error:
         limit = plan.options.max_file_size_bytes
         run = next(p for p in ordered if p.order == (error.piece.order[0], 0))

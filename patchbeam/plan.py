@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -21,20 +22,24 @@ from pyproj import CRS
 from patchbeam import __version__
 from patchbeam.blocks import BlockGrid, layout_blocks
 from patchbeam.clip import ClipRegion
+from patchbeam.cut import Tally
 from patchbeam.encode_example import example_layout
 from patchbeam.encode_sequence import list_steps, sequence_layout
 from patchbeam.features import ImageFeature, Numbers, RecordBand, image_features, record_bands
 from patchbeam.grid import offsets_on
+from patchbeam.keep import KeepRule
 from patchbeam.options import FormatOptions
 from patchbeam.patches import Edge, PatchGrid
 from patchbeam.plan_json import plan_to_json
 from patchbeam.rasters.bands import Band
 from patchbeam.rasters.source import Source
+from patchbeam.selection import Parts, SampleRule, SplitRule
 from patchbeam.shards import ShardBounds, shard_bounds
 from patchbeam.together import refuse_contradictions
 
 Gzip = Literal["indexed", "zlib6"]
 Naming = Literal["drive", "gcs"]
+Statistics = Literal["basic", "full"]
 
 BLOCK_BYTES = 64 << 20
 """Default of ``blockBytes``."""
@@ -60,6 +65,11 @@ class ExportPlan:
         fill: names of the sources whose masked observations stay in place, holding ``defaultValue``, instead
             of dropping out of their arrays.
         clip: the region outside of which pixels are masked, or ``None``.
+        split: how patches are split by blocks, or ``None``.
+        keep: what classes a patch must hold to be written, or ``None``.
+        sample: how patches are drawn, or ``None`` for all.
+        statistics: ``basic``, or ``full`` for percentiles besides.
+        class_maps: names of the uint16 bands that hold classes.
     """
 
     grid: GeoBox
@@ -76,6 +86,11 @@ class ExportPlan:
     block_bytes: int = BLOCK_BYTES
     fill: frozenset[str] = frozenset()
     clip: ClipRegion | None = None
+    split: SplitRule | None = None
+    keep: KeepRule | None = None
+    sample: SampleRule | None = None
+    statistics: Statistics = "basic"
+    class_maps: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         # everything that can be refused is refused here, before work starts
@@ -148,17 +163,64 @@ class ExportPlan:
 
     @property
     def may_drop(self) -> bool:
-        """Whether patches may be dropped; then there is no mixer."""
-        return self.options.masked_threshold < 1
+        """Whether not every patch may be written, in the order of the grid; then there is no mixer."""
+        return self.pixels_decide or self.split is not None or self.sample is not None
+
+    @property
+    def pixels_decide(self) -> bool:
+        """Whether it takes pixels to know which patches are written."""
+        drawn = self.sample is not None and self.sample.per_class is not None
+        return self.options.masked_threshold < 1 or self.keep is not None or drawn
+
+    @cached_property
+    def part_counts(self) -> tuple[int, ...]:
+        """Patches of each split, or of the only part, as far as their place decides."""
+        parts = self.blocks.parts
+        if parts is None:
+            return (self.patches.count,)
+        splits = 1 if self.split is None else len(self.split.names)
+        return tuple(np.bincount(parts[parts >= 0], minlength=splits).tolist())
+
+    @property
+    def split_parts(self) -> Parts | None:
+        """The split of each patch, -1 for none; ``None`` without splits."""
+        return None if self.split is None else self.blocks.parts
+
+    @cached_property
+    def part_bounds(self) -> tuple[ShardBounds, ...]:
+        """What can be said of the shards of each split."""
+        return tuple(
+            shard_bounds(
+                count * self.records_per_patch,
+                self.record_size,
+                self.options.max_file_size_bytes,
+                may_drop=self.pixels_decide,
+            )
+            for count in self.part_counts
+        )
 
     @cached_property
     def bounds(self) -> ShardBounds:
         """What can be said of the shards."""
-        return shard_bounds(
-            self.patches.count * self.records_per_patch,
-            self.record_size,
-            self.options.max_file_size_bytes,
-            may_drop=self.may_drop,
+        bounds = self.part_bounds
+        if not self.may_drop:
+            return bounds[0]
+        return ShardBounds(
+            exact=False,
+            records=_added([part.records for part in bounds]),
+            shards=_added([part.shards for part in bounds]),
+            total_bytes=_added([part.total_bytes for part in bounds]),
+        )
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """What is counted of each record band beside its moments."""
+        return tuple(
+            Tally(
+                classes=band.type == "uint8" or band.name in self.class_maps,
+                buckets=self.statistics == "full" and band.type != "uint8",
+            )
+            for band in self.record_bands
         )
 
     @property
@@ -200,6 +262,8 @@ class ExportPlan:
             patch_record_bytes=self.record_size[1] * self.records_per_patch,
             budget_bytes=self.block_bytes,
             source_block_width_height=None if largest is None else (largest[1], largest[0]),
+            split=self.split,
+            sample=self.sample,
         )
 
     @property
@@ -239,6 +303,10 @@ class ExportPlan:
     def to_json(self) -> dict[str, Any]:
         """Returns the plan as ``patchbeam plan --json`` prints it."""
         return plan_to_json(self)
+
+
+def _added(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return sum(least for least, _ in ranges), sum(most for _, most in ranges)
 
 
 def software_versions() -> dict[str, str]:

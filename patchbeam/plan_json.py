@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from patchbeam.grid import affine6
 from patchbeam.mixer import crs_text
+from patchbeam.selection import split_parts
+from patchbeam.splits import GUARDED
 
 if TYPE_CHECKING:
     from patchbeam.plan import ExportPlan
@@ -58,6 +62,11 @@ def plan_to_json(plan: ExportPlan) -> dict[str, Any]:
         "naming": plan.naming,
         "strict": plan.strict,
         "blockBytes": plan.block_bytes,
+        "split": None if plan.split is None else plan.split.to_mapping(),
+        "keep": None if plan.keep is None else plan.keep.to_mapping(),
+        "sample": None if plan.sample is None else plan.sample.to_mapping(),
+        "statistics": plan.statistics,
+        "classMaps": sorted(plan.class_maps),
         "patches": {
             "perRow": patches.columns,
             "rows": patches.rows,
@@ -66,6 +75,7 @@ def plan_to_json(plan: ExportPlan) -> dict[str, Any]:
             "margin": list(patches.margin_width_height),
             "lostColumnsRows": list(patches.lost_columns_rows),
             "lostPixels": patches.lost_pixels,
+            **_parts(plan),
         },
         "records": list(bounds.records),
         "recordBytes": list(plan.record_size),
@@ -82,4 +92,16 @@ def plan_to_json(plan: ExportPlan) -> dict[str, Any]:
         "memoryBytes": plan.memory_bytes,
         "spaceBytes": list(plan.space_bytes),
         "mixer": not plan.may_drop,
+    }
+
+
+def _parts(plan: ExportPlan) -> dict[str, Any]:
+    """Patches of each split and those that the guard takes, where there are splits."""
+    if plan.split is None:
+        return {}
+    guarded = int(np.count_nonzero(split_parts(plan.split, plan.patches) == GUARDED))
+    return {
+        "split": dict(zip(plan.split.names, plan.part_counts, strict=True)),
+        "guard": guarded,
+        "guardColumnsRows": list(plan.split.guard_columns_rows(plan.patches)),
     }

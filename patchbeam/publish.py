@@ -16,15 +16,15 @@ import numpy as np
 
 from patchbeam import storage
 from patchbeam.assemble import AssembledShard
-from patchbeam.checks import outputs_there
 from patchbeam.describe import build_manifest
 from patchbeam.errors import CountMismatch, OutputExists, WriteFailed
 from patchbeam.export import temporary_folder
 from patchbeam.finished_shards import begin_publication, published_names
 from patchbeam.lock import LockTicket
 from patchbeam.mixer import Mixer
+from patchbeam.outputs import outputs_there, shard_names, split_names
 from patchbeam.plan import ExportPlan
-from patchbeam.records.names import index_name, manifest_name, mixer_name, shard_name
+from patchbeam.records.names import index_name, manifest_name, mixer_name
 from patchbeam.retry import retrying
 from patchbeam.summary import Summary
 
@@ -62,12 +62,7 @@ def publish(
     summary = summaries[0]
     _compare(plan, summary, shards)
     folder = temporary_folder(plan)
-    names = [
-        shard_name(
-            plan.output, shard.number, len(shards), naming=plan.naming, compressed=plan.options.compressed
-        )
-        for shard in shards
-    ]
+    names = shard_names(plan, summary, shards)
     final_manifest = manifest_name(plan.output)
     manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names])
     text = manifest.to_text().encode()
@@ -75,7 +70,7 @@ def publish(
         return final_manifest  # an attempt whose success got lost has done it all
     if lock is not None:
         lock.check()
-    there = outputs_there(plan.output)
+    there = outputs_there(plan.output, split_names(plan))
     # a repeated attempt finds what it has published itself
     if there and not overwrite and published_names(folder) != names:
         raise OutputExists(

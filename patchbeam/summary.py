@@ -9,6 +9,7 @@ import numpy as np
 
 from patchbeam.elements import Ints, Piece
 from patchbeam.errors import CountMismatch
+from patchbeam.selection import Parts
 from patchbeam.statistics import Moments, merge_all
 
 
@@ -24,6 +25,7 @@ class Summary:
         kept: ``(range, [first, count])`` of the patches that have records, in order.
         moments: statistics of each band over the kept patches without their margins.
         rounded: numbers of each band that float32 could not hold exactly.
+        split_moments: those of each split, when there are splits.
     """
 
     patches: int
@@ -33,6 +35,7 @@ class Summary:
     kept: Ints
     moments: tuple[Moments, ...]
     rounded: tuple[int, ...]
+    split_moments: tuple[tuple[Moments, ...], ...] = ()
 
     @property
     def kept_patches(self) -> int:
@@ -72,13 +75,30 @@ def in_order(pieces: Sequence[Piece], patches: int) -> list[Piece]:
     return ordered
 
 
-def summarize(ordered: Sequence[Piece], bands: int, shards: int) -> Summary:
+def by_split(ordered: Sequence[Piece], parts: Parts | None) -> list[list[Piece]]:
+    """Sorts pieces by the split of their patches, of which a piece has but one; every split is there.
+
+    Args:
+        ordered: from :func:`in_order`.
+        parts: the split of each patch; ``None`` without splits.
+    """
+    if parts is None:
+        return [list(ordered)]
+    found: list[list[Piece]] = [[] for _ in range(int(parts.max()) + 1)]
+    for piece in ordered:
+        if len(piece.kept):
+            found[int(parts[piece.kept[0, 0]])].append(piece)
+    return found
+
+
+def summarize(ordered: Sequence[Piece], bands: int, shards: int, parts: Parts | None = None) -> Summary:
     """Adds up pieces that are in order.
 
     Args:
         ordered: from :func:`in_order`.
         bands: number of bands in a record.
         shards: shards that the records make.
+        parts: the split of each patch; ``None`` without splits.
     """
     firsts = [piece for piece in ordered if piece.order[1] == 0]
     kept = [piece.kept for piece in firsts if len(piece.kept)]
@@ -88,9 +108,16 @@ def summarize(ordered: Sequence[Piece], bands: int, shards: int) -> Summary:
         size_bytes=sum(int(piece.members[:, 1].sum()) for piece in ordered),
         shards=shards,
         kept=_joined(np.concatenate(kept)) if kept else np.empty((0, 2), np.int64),
-        moments=tuple(merge_all([piece.moments[b] for piece in firsts]) for b in range(bands)),
+        moments=_merged(firsts, bands),
         rounded=tuple(sum(piece.rounded[b] for piece in firsts) for b in range(bands)),
+        split_moments=()
+        if parts is None
+        else tuple(_merged(pieces, bands) for pieces in by_split(ordered, parts)),
     )
+
+
+def _merged(pieces: Sequence[Piece], bands: int) -> tuple[Moments, ...]:
+    return tuple(merge_all([piece.moments[b] for piece in pieces]) for b in range(bands))
 
 
 def _joined(ranges: Ints) -> Ints:

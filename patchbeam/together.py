@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchbeam.errors import EncodeError, JobError
+from patchbeam.errors import EncodeError, JobError, nearest
 from patchbeam.pixels import default_for
 
 if TYPE_CHECKING:
@@ -47,6 +47,25 @@ def refuse_contradictions(plan: ExportPlan) -> None:
             "leave it out, or make it a series: true or a band of several numbers"
         )
     _check_default(plan)
+    if plan.keep is not None:
+        _check_labels(plan, "keep.band", plan.keep.band)
+    if plan.sample is not None and plan.sample.band is not None:
+        _check_labels(plan, "sample.band", plan.sample.band)
+    plan.blocks.parts  # noqa: B018 - refuses too large a sample and splits without patches
+
+
+def _check_labels(plan: ExportPlan, key: str, name: str) -> None:
+    """Refuses a band that cannot hold classes."""
+    names = [band.name for band in plan.bands]
+    if name not in names:
+        raise JobError(
+            f"{key}: {name!r} is none of the exported bands, which are {', '.join(names)}"
+            f"{nearest(name, names)}"
+        )
+    band = plan.bands[names.index(name)]
+    if band.is_array or band.type.startswith("float"):
+        what = "an array band" if band.is_array else f"of type {band.type}"
+        raise JobError(f"{key}: {name!r} is {what}; classes are the whole numbers of a scalar integer band")
 
 
 def _check_default(plan: ExportPlan) -> None:

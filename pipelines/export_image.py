@@ -36,6 +36,7 @@ from patchbeam.records.names import manifest_name
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
 from transforms.blocks import CreateReadBlocks
+from transforms.draw import DrawPatches
 from transforms.encode import EncodeExamples
 from transforms.read import ReadWindows
 from transforms.write import WriteToTFRecord
@@ -53,11 +54,14 @@ def build(
     lock: LockTicket | None = None,
 ) -> beam.PCollection:
     """Wires the stages of an export; returns the name of the manifest."""
+    drawn = None
+    if plan.sample is not None and plan.sample.per_class is not None:
+        drawn = beam.pvalue.AsSingleton(pipeline | "DrawPatches" >> DrawPatches(plan, threads=threads))
     return (
         pipeline
         | "CreateReadBlocks" >> CreateReadBlocks(plan, finished)
-        | "ReadWindows" >> ReadWindows(plan, threads=threads)
-        | "EncodeExamples" >> EncodeExamples(plan, threads=threads)
+        | "ReadWindows" >> ReadWindows(plan, threads=threads, drawn=drawn)
+        | "EncodeExamples" >> EncodeExamples(plan, threads=threads, drawn=drawn)
         | "WriteToTFRecord"
         >> WriteToTFRecord(plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock)
     )

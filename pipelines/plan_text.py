@@ -10,6 +10,7 @@ from patchbeam.manifest import Manifest
 from patchbeam.mixer import crs_text
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import manifest_name, mixer_name, shard_name
+from pipelines.choice_text import choice_rows, why_dropped
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -50,10 +51,11 @@ def plan_text(plan: ExportPlan) -> str:
         )
     )
     rows.append(("edge", _edge(plan)))
-    if plan.may_drop:
+    if plan.options.masked_threshold < 1:
         rows.append(
             ("masked", f"patches with more than {plan.options.masked_threshold:g} masked are dropped")
         )
+    rows.extend(choice_rows(plan))
     rows.append(("records", f"{_range(bounds.records)} of {_range(plan.record_size)} bytes"))
     rows.append(
         (
@@ -71,7 +73,7 @@ def plan_text(plan: ExportPlan) -> str:
     rows.append(
         (
             "mixer",
-            "none: patches may be dropped; the manifest places every record"
+            "none: patches may be left out; the manifest places every record"
             if plan.may_drop
             else mixer_name(plan.output, bounds.shards[1], naming=plan.naming),
         )
@@ -100,13 +102,16 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
         ),
     ]
     if done.dropped:
-        why = f"more than {plan.options.masked_threshold:g} of their pixels are masked"
-        rows.append(("dropped", f"{done.dropped} patch{'' if done.dropped == 1 else 'es'}: {why}"))
+        rows.append(
+            ("dropped", f"{done.dropped} patch{'' if done.dropped == 1 else 'es'}: {why_dropped(plan)}")
+        )
         if not done.written:
             rows.append(
                 (
                     "note",
-                    "every patch was dropped, so there is no shard; raise maskedThreshold or check nodata",
+                    "every patch was dropped, so there is no shard; raise maskedThreshold or check nodata"
+                    if plan.keep is None
+                    else "every patch was dropped, so there is no shard; lower keep.minimum or check classes",
                 )
             )
     rows.append(("edge", _edge(plan)))
@@ -140,7 +145,14 @@ def _edge(plan: ExportPlan) -> str:
 
 def _first_shard(plan: ExportPlan) -> str:
     count = max(1, plan.bounds.shards[1])
-    return shard_name(plan.output, 0, count, naming=plan.naming, compressed=plan.options.compressed)
+    return shard_name(
+        plan.output,
+        0,
+        count,
+        naming=plan.naming,
+        compressed=plan.options.compressed,
+        split=None if plan.split is None else plan.split.names[0],
+    )
 
 
 def _limit(plan: ExportPlan) -> str:

@@ -12,12 +12,22 @@ from typing import Any
 from patchbeam import storage
 from patchbeam.errors import GridError, JobError, OutputUnusable, SourceError
 from patchbeam.grid import GridOptions, clip_region, parse_region, require_overlap, resolve_grid
+from patchbeam.keep import KeepRule
 from patchbeam.options import FormatOptions
 from patchbeam.plan import ExportPlan
-from patchbeam.rasters.bands import BandSpec, resolve_bands
+from patchbeam.rasters.bands import Band, BandSpec, resolve_bands
+from patchbeam.rasters.classes import read_classes
 from patchbeam.rasters.source import Source, open_source
+from patchbeam.selection import SampleRule, SplitRule
 from pipelines.jobfile.load import load_job
-from pipelines.jobfile.models import BandModel, ExportImageJob, GridModel, SourceModel
+from pipelines.jobfile.models import (
+    BandModel,
+    ExportImageJob,
+    GridModel,
+    KeepModel,
+    PatchSampleModel,
+    SourceModel,
+)
 
 _MAGIC = ("*", "?", "[")
 
@@ -69,6 +79,38 @@ def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
         block_bytes=job.block_bytes,
         fill=frozenset(name for name, model in job.sources.items() if model.masked_observations == "fill"),
         clip=clip_region(grid_options, grid),
+        split=None if job.split is None else SplitRule.from_mapping(job.split),
+        keep=None if job.keep is None else _keep(job.keep),
+        sample=None if job.sample is None else _sample(job.sample),
+        statistics=job.statistics,
+        class_maps=class_maps(sources, bands),
+    )
+
+
+def class_maps(sources: Sequence[Source], bands: Sequence[Band]) -> frozenset[str]:
+    """Returns the names of the uint16 bands that hold classes, by their colour table or class names."""
+    found = set()
+    for band in bands:
+        if band.type == "uint16" and not band.is_array and band.resampling in ("nearest", "mode"):
+            source = next(source for source in sources if source.name == band.source)
+            if source.files and read_classes(source.files[0].path, band.index) is not None:
+                found.add(band.name)
+    return frozenset(found)
+
+
+def _keep(model: KeepModel) -> KeepRule:
+    classes = None if model.classes is None else tuple(model.classes)
+    return KeepRule(band=model.band, classes=classes, minimum=model.minimum)
+
+
+def _sample(model: PatchSampleModel) -> SampleRule:
+    return SampleRule(
+        patches=model.patches,
+        per_class=model.per_class,
+        band=model.band,
+        classes=None if model.classes is None else tuple(model.classes),
+        minimum=model.minimum,
+        seed=model.seed,
     )
 
 

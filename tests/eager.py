@@ -11,6 +11,7 @@ import numpy as np
 from patchbeam import storage
 from patchbeam.assemble import assemble
 from patchbeam.checks import check_destination
+from patchbeam.draw import LabelReader, draw_patches, drawn_parts
 from patchbeam.elements import Piece
 from patchbeam.export import BlockReader, block_encoder, piece_writer, plan_shards, temporary_folder
 from patchbeam.manifest import Manifest
@@ -43,17 +44,28 @@ def export(
     with Pool(threads) as pool:
         encoder = block_encoder(plan, pool)
         writer = piece_writer(plan, pool)
+        parts = _drawn(plan, threads)
         for block in reversed(blocks):
-            for run in encoder.runs(reader.read(block)):
+            for run in encoder.runs(reader.read(block, parts), parts):
                 pieces.extend(writer.write(run))
     reader.close()
     ordered = in_order(tamper(pieces), plan.patches.count)
     shards = list(plan_shards(plan, ordered))
-    summary = summarize(ordered, len(plan.record_bands), len(shards))
+    summary = summarize(ordered, len(plan.record_bands), len(shards), plan.split_parts)
     profile = plan.gzip if plan.options.compressed else None
     done = [assemble(shard, temporary_folder(plan), profile=profile) for shard in shards]
     name = publish(plan, [summary], done, overwrite=overwrite)
     return Manifest.from_text(storage.read_bytes(name), name)
+
+
+def _drawn(plan: ExportPlan, threads: int) -> np.ndarray | None:
+    """What a class-balanced draw lets through."""
+    if plan.sample is None or plan.sample.per_class is None:
+        return None
+    labels = LabelReader(plan, threads=threads)
+    found = [labels.holding(block) for block in reversed(range(plan.blocks.count))]
+    labels.close()
+    return drawn_parts(plan, draw_patches(plan, found))
 
 
 def shard_paths(plan: ExportPlan, manifest: Manifest) -> list[Path]:

@@ -10,6 +10,7 @@ import apache_beam as beam
 import numpy as np
 
 from patchbeam.assemble import AssembledShard
+from patchbeam.draw import Drawn, Holding
 from patchbeam.elements import BandPixels, Piece, PixelBlock, RecordRun
 from patchbeam.shards import Shard, Span
 from patchbeam.statistics import Moments
@@ -25,6 +26,8 @@ VALUES: tuple[type[Any], ...] = (
     Shard,
     AssembledShard,
     Summary,
+    Holding,
+    Drawn,
 )
 # Version 2 writes no back references, which would tell the same object from an equal one.
 _MARSHAL_VERSION = 2

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from patchbeam.draw import Drawn
 from patchbeam.elements import PixelBlock, RecordRun
 from patchbeam.export import block_encoder
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from transforms import coders as coders
+from transforms.draw import DrawnParts
 
 
 class _EncodeBlock(beam.DoFn):  # type: ignore[misc]
@@ -21,11 +23,12 @@ class _EncodeBlock(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._pool = Pool(self._threads)
         self._encoder = block_encoder(self._plan, self._pool)
+        self._parts = DrawnParts(self._plan)
         self._records = beam.metrics.Metrics.counter("patchbeam", "records_encoded")
         self._dropped = beam.metrics.Metrics.counter("patchbeam", "patches_dropped")
 
-    def process(self, block: PixelBlock) -> Iterator[RecordRun]:
-        for run in self._encoder.runs(block):
+    def process(self, block: PixelBlock, drawn: Drawn | None = None) -> Iterator[RecordRun]:
+        for run in self._encoder.runs(block, self._parts.of(drawn)):
             self._records.inc(run.records)
             self._dropped.inc(run.patches - int(run.kept[:, 1].sum()))
             yield run
@@ -38,20 +41,24 @@ class _EncodeBlock(beam.DoFn):  # type: ignore[misc]
 class EncodeExamples(beam.PTransform):  # type: ignore[misc]
     """Encodes patches: :class:`~patchbeam.elements.PixelBlock` → :class:`~patchbeam.elements.RecordRun`.
 
-    One run a patch row of the block, in patch order.
+    One run a patch row of the block, or a stretch of one split in it, in patch order.
 
     Args:
         plan: the export.
         threads: threads inside one element.
+        drawn: side input of a draw that pixels decide; other patches are left out.
     """
 
-    def __init__(self, plan: ExportPlan, *, threads: int = 1) -> None:
+    def __init__(
+        self, plan: ExportPlan, *, threads: int = 1, drawn: beam.pvalue.AsSingleton | None = None
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._threads = threads
+        self._drawn = drawn
 
     def expand(self, blocks: beam.PCollection[PixelBlock]) -> beam.PCollection[RecordRun]:
         """One or more elements a block."""
-        return blocks | "Encode" >> beam.ParDo(_EncodeBlock(self._plan, self._threads)).with_output_types(
-            RecordRun
-        )
+        return blocks | "Encode" >> beam.ParDo(
+            _EncodeBlock(self._plan, self._threads), drawn=self._drawn
+        ).with_output_types(RecordRun)

@@ -69,7 +69,8 @@ class _PlanShards(beam.DoFn):  # type: ignore[misc]
             if len(group) == self._group:
                 yield tuple(group)
                 group = []
-        yield (*group, summarize(ordered, len(self._plan.record_bands), count))
+        parts = self._plan.split_parts
+        yield (*group, summarize(ordered, len(self._plan.record_bands), count, parts))
 
 
 class _AssembleShards(beam.DoFn):  # type: ignore[misc]

@@ -22,7 +22,9 @@ from patchbeam.manifest.entries import (
     ManifestClass,
     ManifestFile,
     ManifestGrid,
+    ManifestKeep,
     ManifestPatches,
+    ManifestSample,
     ManifestShard,
     ManifestSource,
     ManifestSplit,
@@ -44,7 +46,9 @@ __all__ = [
     "ManifestClass",
     "ManifestFile",
     "ManifestGrid",
+    "ManifestKeep",
     "ManifestPatches",
+    "ManifestSample",
     "ManifestShard",
     "ManifestSource",
     "ManifestSplit",
@@ -94,6 +98,8 @@ class Manifest(Entry):
         kept_patches: the patches that have records, ``(first, count)`` each, in order; ``None`` when all
             have, and where ``splits`` tell.
         splits: how patches were split.
+        keep: which patches were kept by the classes in them.
+        sample: how patches were drawn.
         shards: in order, split after split.
         index: name of the index beside the manifest.
         sources: what was read.
@@ -117,6 +123,8 @@ class Manifest(Entry):
     patches: ManifestPatches
     kept_patches: tuple[Range, ...] | None = ranges_field()
     splits: ManifestSplits | None = None
+    keep: ManifestKeep | None = None
+    sample: ManifestSample | None = None
     shards: tuple[ManifestShard, ...]
     index: str | None = None
     sources: tuple[ManifestSource, ...] = ()

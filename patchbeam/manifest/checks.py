@@ -46,6 +46,7 @@ def check_manifest(manifest: Manifest) -> None:
         _counts(f"bands[{i}]", _values(band, ("masked", "rounded_values")))
         if band.statistics is not None:
             _counts(f"bands[{i}].statistics", _values(band.statistics, ("valid_count",)))
+        _check_split_statistics(manifest, i)
     if manifest.mask_band is not None and manifest.mask_band not in [band.name for band in manifest.bands]:
         raise JobError(f"maskBand: {manifest.mask_band!r} is none of the bands")
     if (manifest.gzip is not None) != manifest.format_options.compressed:
@@ -62,6 +63,15 @@ def check_manifest(manifest: Manifest) -> None:
         )
     _check_kept(manifest, planned, written)
     _check_shards(manifest)
+
+
+def _check_split_statistics(manifest: Manifest, i: int) -> None:
+    splits = [part.name for part in manifest.splits.parts] if manifest.splits is not None else []
+    for name, statistics in (manifest.bands[i].split_statistics or {}).items():
+        key = f"bands[{i}].splitStatistics.{name}"
+        if name not in splits:
+            raise JobError(f"{key}: {name!r} is none of the splits")
+        _counts(key, _values(statistics, ("valid_count",)))
 
 
 def _check_grid(grid: ManifestGrid) -> None:

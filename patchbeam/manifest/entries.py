@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -96,6 +97,10 @@ class BandStatistics(Entry):
         max: the largest.
         mean: arithmetic mean.
         standard_deviation: of the population.
+        percentiles: percentage → the value of rank ``ceil(percentage / 100 · valid_count)``.
+        percentile_error: bound on their error, as a share of them; 0 when they are exact.
+        class_histogram: ``(value, count)`` of each value that occurs, rising; of bands that hold classes.
+        class_weights: ``(value, weight)``: ``valid_count / (number of classes · count)``.
     """
 
     valid_count: int
@@ -103,10 +108,14 @@ class BandStatistics(Entry):
     max: int | float | None = None
     mean: float | None = None
     standard_deviation: float | None = None
+    percentiles: Mapping[str, float] | None = None
+    percentile_error: float | None = None
+    class_histogram: tuple[tuple[int, int], ...] | None = None
+    class_weights: tuple[tuple[int, float], ...] | None = None
 
     @classmethod
     def from_moments(cls, moments: Moments) -> BandStatistics:
-        """Returns merged moments as the manifest holds them."""
+        """Returns merged moments as the manifest holds them, without percentiles and classes."""
         if not moments.count:
             return cls(valid_count=0)
         return cls(
@@ -140,6 +149,7 @@ class ManifestBand(Entry):
         statistics: over the kept patches.
         masked: masked values in the kept patches, margins not counted.
         rounded_values: numbers that the wire type could not hold exactly.
+        split_statistics: split → statistics over its patches.
     """
 
     name: str
@@ -157,6 +167,7 @@ class ManifestBand(Entry):
     statistics: BandStatistics | None = None
     masked: int | None = None
     rounded_values: int | None = None
+    split_statistics: Mapping[str, BandStatistics] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,13 +248,15 @@ class ManifestSplits(Entry):
     Attributes:
         block: columns and rows of patches in a block.
         seed: of the assignment.
-        guard: patches dropped on one side of each border between splits.
+        guard: patches dropped on one side of each border between splits, across and down the larger number.
+        guard_columns_rows: both numbers.
         parts: the splits.
     """
 
     block: tuple[int, int]
     seed: int
     guard: int
+    guard_columns_rows: tuple[int, int] | None = None
     parts: tuple[ManifestSplit, ...]
 
 
@@ -266,3 +279,39 @@ class ManifestSource(Entry):
     nodata: int | float | None = None
     unscale: bool | None = None
     masked_observations: Literal["drop", "fill"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestKeep(Entry):
+    """Which patches were kept by the classes in them.
+
+    Attributes:
+        band: the band that holds the classes.
+        classes: the values that count; ``None`` for every valid one.
+        minimum: share of a patch's pixels that had to be of these classes; 0 for one pixel.
+    """
+
+    band: str
+    classes: tuple[int, ...] | None = None
+    minimum: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSample(Entry):
+    """How patches were drawn.
+
+    Attributes:
+        patches: how many, before their pixels were looked at.
+        per_class: how many had to hold each class, where so many did.
+        band: the band that holds the classes.
+        classes: the classes that were balanced; ``None`` for every one that occurs.
+        minimum: share of a patch that a class needed for the patch to hold it; 0 for one pixel.
+        seed: of the draw.
+    """
+
+    patches: int | None = None
+    per_class: int | None = None
+    band: str | None = None
+    classes: tuple[int, ...] | None = None
+    minimum: float | None = None
+    seed: int

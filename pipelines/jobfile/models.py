@@ -109,6 +109,35 @@ class GridModel(Model):
     clip: Flag = Field(False, description="mask pixels whose centre lies outside the region")
 
 
+class KeepModel(Model):
+    """Which patches are worth a record, by the classes in them."""
+
+    band: Text = Field(description="exported integer band that holds the classes")
+    classes: Annotated[list[Whole], Field(min_length=1)] | None = Field(
+        None, description="values that count; default: every valid one"
+    )
+    minimum: Annotated[Number, Field(ge=0, le=1)] = Field(
+        0.0, description="share of the patch's pixels that must be of these classes; 0 asks for one pixel"
+    )
+
+
+class PatchSampleModel(Model):
+    """How patches are drawn: ``patches``, or ``perClass`` with ``band``."""
+
+    patches: Annotated[Whole, Field(ge=1)] | None = Field(None, description="how many are drawn")
+    per_class: Annotated[Whole, Field(ge=1)] | None = Field(
+        None, description="how many hold each class at the least, where there are so many"
+    )
+    band: Text | None = Field(None, description="exported integer band that holds the classes")
+    classes: Annotated[list[Whole], Field(min_length=1)] | None = Field(
+        None, description="classes to balance; default: every one that occurs"
+    )
+    minimum: Annotated[Number, Field(ge=0, le=1)] = Field(
+        0.0, description="share of a patch that a class must have for the patch to hold it; 0: one pixel"
+    )
+    seed: Annotated[Whole, Field(ge=0, lt=1 << 64)] = Field(0, description="decides which are drawn")
+
+
 def _sources(value: Any) -> Any:
     if isinstance(value, str | list):
         return {"image": {"path": value}}
@@ -145,6 +174,15 @@ class ExportImageJob(Model):
     naming: Literal["drive", "gcs"] = "drive"
     mask_band: Text | None = Field(
         None, description="name of one more uint8 band, 1 where every band is valid"
+    )
+    keep: KeepModel | None = Field(None, description="only patches that hold enough of some classes")
+    sample: PatchSampleModel | None = Field(None, description="only so many patches, drawn")
+    split: dict[str, Any] | None = Field(
+        None,
+        description="splits by blocks of patches: name → fraction, block: [columns, rows] of patches, seed",
+    )
+    statistics: Literal["basic", "full"] = Field(
+        "basic", description="full: percentiles of every band besides"
     )
     strict: Flag = Field(False, description="refuse numbers that float32 would round")
     block_bytes: Annotated[Whole, Field(ge=1 << 16, le=1 << 40)] = Field(

@@ -23,7 +23,9 @@ from patchbeam.manifest import (
     ManifestClass,
     ManifestFile,
     ManifestGrid,
+    ManifestKeep,
     ManifestPatches,
+    ManifestSample,
     ManifestShard,
     ManifestSource,
     ManifestSplit,
@@ -184,6 +186,8 @@ def test_every_attribute_is_in_the_schema_and_the_other_way_round() -> None:
         "shard": ManifestShard,
         "file": ManifestFile,
         "source": ManifestSource,
+        "keep": ManifestKeep,
+        "sample": ManifestSample,
     }
     assert list(schema["properties"]) == list(keys_of(Manifest))
     for name, kind in kinds.items():

@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 from shared import ROOT
 
 from patchbeam.assemble import AssembledShard
+from patchbeam.draw import Drawn, Holding
 from patchbeam.elements import BandPixels, Piece, PixelBlock, RecordRun
 from patchbeam.shards import Shard, Span
 from patchbeam.statistics import Moments
@@ -48,7 +49,8 @@ def pixels() -> st.SearchStrategy[BandPixels]:
 
 
 def moments() -> st.SearchStrategy[Moments]:
-    fields = {f.name: small if f.name == "count" else real for f in dataclasses.fields(Moments)}
+    kinds = {"count": small, "classes": st.none() | text, "buckets": st.none() | text}
+    fields = {f.name: kinds.get(f.name, real) for f in dataclasses.fields(Moments)}
     return st.builds(Moments, **fields)
 
 
@@ -56,6 +58,7 @@ def many(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(values, max_size=3).map(tuple)
 
 
+numbers = hnp.arrays(np.int64, st.integers(0, 4), elements=small)
 spans = st.builds(Span, text, small, small, small, st.integers(-1, 99), table(3), small)
 STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
     BandPixels: pixels(),
@@ -109,7 +112,10 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         kept=table(2),
         moments=many(moments()),
         rounded=many(small),
+        split_moments=many(many(moments())),
     ),
+    Holding: st.builds(Holding, patches=numbers, classes=numbers),
+    Drawn: st.builds(Drawn, patches=numbers),
 }
 anything = st.one_of(*STRATEGIES.values())
 
