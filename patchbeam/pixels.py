@@ -14,6 +14,9 @@ import numpy as np
 from patchbeam.elements import Array, BandPixels, Mask, PixelBlock
 from patchbeam.features import RecordBand
 
+_SORTED = 1 << 20
+"""Numbers whose order is held at a time."""
+
 
 def default_for(dtype: np.dtype[Any], value: float) -> int | float:
     """Returns ``defaultValue`` as a band of this type holds it.
@@ -43,9 +46,7 @@ def fit_depth(pixels: BandPixels, depth: int | None, default: float, *, compact:
     """
     values, valid = pixels.values, pixels.valid
     if compact and valid is not None:
-        order = np.argsort(~valid, axis=0, kind="stable")
-        values = np.take_along_axis(values, order, axis=0)
-        valid = np.take_along_axis(valid, order, axis=0)
+        values, valid = _compacted(values, valid)
     steps = values.shape[0]
     if depth is not None and steps != depth:
         fitted = np.full((depth, *values.shape[1:]), default_for(values.dtype, default), values.dtype)
@@ -55,6 +56,19 @@ def fit_depth(pixels: BandPixels, depth: int | None, default: float, *, compact:
         present[:n] = True if valid is None else valid[:n]
         values, valid = fitted, present
     return _filled(values, valid, default)
+
+
+def _compacted(values: Array, valid: Mask) -> tuple[Array, Mask]:
+    """Moves the valid steps of each pixel to the front, in their order."""
+    moved, there = np.empty_like(values), np.empty_like(valid, order="C")
+    # a few rows at a time: an order is eight bytes a number, many times what small types take
+    rows = max(1, _SORTED // max(1, values.shape[0] * values.shape[2]))
+    for top in range(0, values.shape[1], rows):
+        at = (slice(None), slice(top, top + rows))
+        order = np.argsort(~valid[at], axis=0, kind="stable")
+        moved[at] = np.take_along_axis(values[at], order, axis=0)
+        there[at] = np.take_along_axis(valid[at], order, axis=0)
+    return moved, there
 
 
 def _filled(values: Array, valid: Mask | None, default: float) -> BandPixels:

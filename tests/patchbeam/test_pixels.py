@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchbeam import pixels
 from patchbeam.elements import BandPixels
 from patchbeam.features import RecordBand
 from patchbeam.pixels import default_for, fit_depth, stored_block
@@ -34,13 +36,16 @@ def test_default_for(dtype: str, value: float, held: float) -> None:
     assert np.array(found).astype(dtype) == np.array(held).astype(dtype)
 
 
-@given(st.integers(0, 5), st.integers(1, 6), st.booleans(), st.integers(0, 2**32))
-def test_fit_depth_is_the_loop(steps: int, depth: int, compact: bool, seed: int) -> None:
+@given(
+    st.integers(0, 5), st.integers(1, 6), st.booleans(), st.integers(0, 2**32), st.sampled_from([1, 1 << 20])
+)
+def test_fit_depth_is_the_loop(steps: int, depth: int, compact: bool, seed: int, at_a_time: int) -> None:
     random = np.random.default_rng(seed)
     values = random.integers(1, 9, (steps, 2, 3)).astype("i4")
     valid = random.random(values.shape) < 0.6
-    fitted = fit_depth(BandPixels(values=values.copy(), valid=valid.copy()), depth, -7.5, compact=compact)
-    own = fit_depth(BandPixels(values=values.copy(), valid=valid.copy()), None, -7.5, compact=compact)
+    with patch.object(pixels, "_SORTED", at_a_time):
+        fitted = fit_depth(BandPixels(values=values.copy(), valid=valid.copy()), depth, -7.5, compact=compact)
+        own = fit_depth(BandPixels(values=values.copy(), valid=valid.copy()), None, -7.5, compact=compact)
     there = np.ones((depth, 2, 3), bool) if fitted.valid is None else fitted.valid
     for row in range(2):
         for col in range(3):
