@@ -1,6 +1,6 @@
 """What stands beside the tiles: a VRT over all of them, STAC items and their collection.
 
-Plain text and plain dicts: GDAL's VRT XML; STAC 1.0.0 with the projection, raster and classification
+Plain text and plain dicts: GDAL's VRT XML; STAC 1.0.0 with the projection, raster, file and classification
 extensions.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
+import numpy as np
 import shapely
 from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
@@ -27,6 +28,7 @@ from patchbeam.storage import split
 _GDAL_TYPES = {"uint8": "Byte"}
 _PROJECTION = "https://stac-extensions.github.io/projection/v1.1.0/schema.json"
 _RASTER = "https://stac-extensions.github.io/raster/v1.1.0/schema.json"
+_FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
 _CLASSES = "https://stac-extensions.github.io/classification/v1.1.0/schema.json"
 
 
@@ -166,7 +168,7 @@ def _item(
         "raster:bands": bands,
         "file:size": size,
     }
-    extensions = [_PROJECTION, _RASTER]
+    extensions = [_PROJECTION, _RASTER, _FILE]
     if profile.classes:
         extensions.append(_CLASSES)
         colors = profile.colors or {}
@@ -206,16 +208,9 @@ def _projection(grid: GeoBox) -> dict[str, Any]:
     return found
 
 
-def stac_collection(prefix: str, items: Sequence[dict[str, Any]], tiles: TileGrid) -> dict[str, Any]:
-    """Returns the collection of all items."""
-    boxes = [item["bbox"] for item in items]
-    bbox = [
-        min(box[0] for box in boxes),
-        min(box[1] for box in boxes),
-        max(box[2] for box in boxes),
-        max(box[3] for box in boxes),
-    ]
-    when = items[0]["properties"]["datetime"]
+def stac_collection(prefix: str, tiles: TileGrid, grid: GeoBox, *, datetime: str) -> dict[str, Any]:
+    """Returns the collection of all items; arguments as of :func:`stac_items`."""
+    _, bbox = footprint(grid)
     name = split(prefix)[1]
     links = [
         {
@@ -231,7 +226,7 @@ def stac_collection(prefix: str, items: Sequence[dict[str, Any]], tiles: TileGri
         "id": name,
         "description": f"Tiles of the map {name}",
         "license": "proprietary",
-        "extent": {"spatial": {"bbox": [bbox]}, "temporal": {"interval": [[when, when]]}},
+        "extent": {"spatial": {"bbox": [bbox]}, "temporal": {"interval": [[datetime, datetime]]}},
         "links": links,
     }
 
@@ -239,7 +234,9 @@ def stac_collection(prefix: str, items: Sequence[dict[str, Any]], tiles: TileGri
 def footprint(grid: GeoBox) -> tuple[dict[str, Any] | None, list[float]]:
     """Returns a grid's outline as GeoJSON in longitude and latitude, and its bounds.
 
-    Where the outline has no image in longitude and latitude, the whole globe stands for it.
+    Where the outline has no image in longitude and latitude, the whole globe stands for it. An outline across
+    the antimeridian is cut there, and its bounds have a west that is greater than their east (RFC 7946,
+    sections 3.1.9 and 5.2).
     """
     try:
         outline = grid_outline(grid, CRS("EPSG:4326"), "the tile")
@@ -247,7 +244,20 @@ def footprint(grid: GeoBox) -> tuple[dict[str, Any] | None, list[float]]:
         return None, [-180.0, -90.0, 180.0, 90.0]
     west, south, east, north = outline.bounds
     outline = shapely.simplify(outline, 1e-5 * max(east - west, north - south))
-    return shapely.geometry.mapping(outline), [float(v) for v in outline.bounds]
+    outline = _turned(outline, -math.floor((west + 180) / 360))
+    west, south, east, north = (float(v) for v in outline.bounds)
+    if east > 180:
+        halves = [
+            _turned(outline & shapely.box(low, -90, low + 360, 90), -turns)
+            for turns, low in enumerate((-180.0, 180.0))
+        ]
+        outline = shapely.union_all(halves)
+        west, east = (west, east - 360) if east - west < 360 else (-180.0, 180.0)
+    return shapely.geometry.mapping(outline), [west, south, east, north]
+
+
+def _turned(outline: shapely.Geometry, turns: int) -> shapely.Geometry:
+    return shapely.transform(outline, lambda xy: xy + np.array([360.0 * turns, 0.0]))
 
 
 __all__ = ["footprint", "stac_collection", "stac_items", "vrt_text"]

@@ -176,7 +176,8 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
         storage.delete(path)
     vrt = vrt_text(plan.output, tiles, plan.layout.grid, profile, schema.type)
     storage.write_atomic(vrt_name(plan.output), vrt.encode())
-    storage.write_atomic(collection_name(plan.output), _text(stac_collection(plan.output, items, tiles)))
+    collection = stac_collection(plan.output, tiles, plan.layout.grid, datetime=when)
+    storage.write_atomic(collection_name(plan.output), _text(collection))
     report = {
         "format": FORMAT,
         "version": VERSION,

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+import shapely
 from affine import Affine
 from odc.geo.geobox import GeoBox
 from rasterio.enums import Resampling
@@ -18,7 +19,7 @@ from rio_cogeo import cog_validate
 from patchbeam.errors import WriteFailed
 from patchbeam.lattice import padded
 from patchbeam.mosaic.geotiff import TileProfile, write_cog
-from patchbeam.mosaic.index import stac_collection, stac_items, vrt_text
+from patchbeam.mosaic.index import footprint, stac_collection, stac_items, vrt_text
 from patchbeam.mosaic.options import MapClass
 from patchbeam.mosaic.tiles import TileGrid, existing_maps
 
@@ -102,7 +103,7 @@ def test_the_vrt_joins_tiles_without_gap(tmp_path: Path, crs: str) -> None:
         assert made.colormap(1)[1] == (1, 2, 3, 255)
         np.testing.assert_array_equal(made.read(), image)
     items = stac_items(prefix, tiles, grid, profile, "uint8", datetime="2024-05-06T00:00:00Z", sizes=sizes)
-    collection = stac_collection(prefix, items, tiles)
+    collection = stac_collection(prefix, tiles, grid, datetime="2024-05-06T00:00:00Z")
     assert len(items) == tiles.count == len([one for one in collection["links"] if one["rel"] == "item"])
     west, south, east, north = collection["extent"]["spatial"]["bbox"][0]
     assert west < east and south < north
@@ -124,6 +125,27 @@ def test_stac_says_what_the_tile_is(tmp_path: Path) -> None:
     assert item["assets"]["map"]["raster:bands"] == [{"name": "p", "data_type": "float32", "nodata": "nan"}]
     west, south, east, north = item["bbox"]
     assert 14.9 < west < east < 15.2 and 47.7 < south < north < 47.9
+
+
+@pytest.mark.parametrize(
+    ("crs", "west"), [("EPSG:4326", 179.0), ("EPSG:4326", -181.0), ("EPSG:4326", 539.0), ("EPSG:32601", None)]
+)
+def test_a_map_across_the_antimeridian_is_cut_there(crs: str, west: float | None) -> None:
+    affine = (
+        Affine(0.1, 0, west, 0, -0.1, 2) if west is not None else Affine(10_000, 0, 100_000, 0, -10_000, 2e5)
+    )
+    grid = GeoBox((20, 30), affine, crs)
+    geometry, bbox = footprint(grid)
+    assert geometry is not None and geometry["type"] == "MultiPolygon"
+    assert -180 < bbox[2] < 0 < bbox[0] < 180
+    parts = shapely.geometry.shape(geometry)
+    assert parts.bounds[0] == -180 and parts.bounds[2] == 180
+    turns = bbox[2] + 360 - bbox[0]
+    assert sum(part.bounds[2] - part.bounds[0] for part in parts.geoms) == pytest.approx(turns)
+    tiles = TileGrid(width=30, height=20, tile_size=256)
+    assert stac_collection("x/m", tiles, grid, datetime="2024-05-06T00:00:00Z")["extent"]["spatial"] == {
+        "bbox": [bbox]
+    }
 
 
 def test_only_own_files_count_as_earlier_maps() -> None:
