@@ -213,9 +213,9 @@ def main() -> int:
                 compress=args.compress,
                 class_map=False,
             )
-        passed = [a for a in sys.argv[1:] if not a.startswith("--scene")]
         names = args.cases.split(",")
-        command = [sys.executable, __file__, *passed, "--scene", scene]
+        # the last one of an option counts
+        command = [sys.executable, __file__, *sys.argv[1:], "--scene", scene]
         cases = {n: [*command, "--case", n, "--out", f"{folder}/{n}"] for n in names}
         print(table(interleave(cases, args.rounds), names[0]))
     return 0
