@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import math
+import struct
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -126,10 +127,12 @@ def _ranks(counts: Ints, wanted: Sequence[float]) -> Ints:
 
 
 def _middle(key: int, integers: bool) -> float:
-    ends = np.array([key << 16, (key << 16) | 0xFFFF], np.uint32).view(np.float32).astype(np.float64)
-    first, last = float(ends.min()), float(ends.max())
-    if not math.isfinite(first) or not math.isfinite(last):
-        return float(ends[0])  # an infinity
+    if key in (0, _BUCKETS // 2):
+        return 0.0  # 0 is common, and what shares its bucket is next to it
+    start, end = struct.unpack("<ff", struct.pack("<II", key << 16, (key << 16) | 0xFFFF))
+    if math.isinf(start):
+        return float(start)
+    first, last = min(start, end), max(start, end)
     if integers and math.ceil(first) <= math.floor(last):
         first, last = math.ceil(first), math.floor(last)
     return (first + last) / 2
