@@ -134,14 +134,14 @@ def import_image_command(
 @click.argument("out", type=click.Path())
 @click.option("--width", type=int, default=2048, show_default=True, help="pixels")
 @click.option("--height", type=int, default=2048, show_default=True, help="pixels")
-@click.option("--bands", type=int, default=4, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--bands", type=int, default=4, show_default=True, help="of a scene, 1 to 12")
+@click.option("--seed", type=int, default=0, show_default=True, help="decides what is drawn")
 @click.option("--dates", type=int, default=1, show_default=True, help="dates of a time series")
-@click.option("--crs", default="EPSG:32633", show_default=True)
+@click.option("--crs", default="EPSG:32633", show_default=True, help="CRS of the scene")
 @click.option("--scale", "scale_m", type=float, default=10.0, show_default=True, help="pixel size in metres")
-@click.option("--dtype", default="uint16", show_default=True)
+@click.option("--dtype", default="uint16", show_default=True, help="type of the bands")
 @click.option("--layout", default="tiled", show_default=True, help="tiled or striped")
-@click.option("--block-size", type=int, default=256, show_default=True)
+@click.option("--block-size", type=int, default=256, show_default=True, help="pixels across a tile")
 @click.option("--compress", default="deflate", show_default=True, help="none, deflate, zstd or lzw")
 @click.option(
     "--points", type=click.IntRange(min=0), default=0, help="also write so many points, OUT-points.geojson"
@@ -183,10 +183,11 @@ def inspect_command(files: Sequence[str], as_json: bool, as_spec: bool) -> None:
 def schema_command(kind: str) -> None:
     """Print the JSON Schema of a job file, for editors."""
     from pipelines.jobfile import JOBS
+    from pipelines.jobfile.schema import job_schema
 
     if kind not in JOBS:
         raise JobError(f"{kind!r} is not a job{nearest(kind, JOBS)}; jobs are {', '.join(JOBS)}")
-    click.echo(json.dumps(JOBS[kind].model_json_schema(by_alias=True), indent=2))
+    click.echo(json.dumps(job_schema(kind), indent=2, ensure_ascii=False))
 
 
 cli.add_command(check_commands.verify_command)

@@ -26,7 +26,7 @@ class SetModel(Model):
     """A classic set; fetched the first time."""
 
     name: Text = Field(description="CIFAR10, CIFAR100, MNIST, FashionMNIST, KMNIST, Imagenette, Imagewoof, …")
-    split: Literal["training", "validation"] = "training"
+    split: Literal["training", "validation"] = Field("training", description="part of the set")
     root: Path | None = Field(None, description="folder of the cache; default: the user's")
     url: Text | None = Field(None, description="a mirror of one's own")
     options: dict[Text, Any] = Field(
@@ -47,23 +47,23 @@ class ExportModel(Model):
 class GeneratedModel(Model):
     """Drawn shapes with mask and label."""
 
-    count: Positive = 1000
-    size: Annotated[Whole, Field(ge=8)] = 32
-    seed: Seed = 0
+    count: Positive = Field(1000, description="items")
+    size: Annotated[Whole, Field(ge=8)] = Field(32, description="rows and columns")
+    seed: Seed = Field(0, description="decides what is drawn")
 
 
 class DatabaseModel(Model):
     """Where items come from: exactly one of these."""
 
-    folder: FolderModel | None = None
+    folder: FolderModel | None = Field(None, description="images, a folder a class")
     arrays: Annotated[dict[Text, Path], Field(min_length=1)] | None = Field(
         None, description="modality → .npy file; the first axis is the item"
     )
-    set: SetModel | None = None
-    export: ExportModel | None = None
+    set: SetModel | None = Field(None, description="a classic set")
+    export: ExportModel | None = Field(None, description="patches of an image export")
     table: Path | None = Field(None, description="prefix or record file of a table export")
     dataset: Path | None = Field(None, description="prefix of a converted set, to write it anew")
-    generated: GeneratedModel | None = None
+    generated: GeneratedModel | None = Field(None, description="drawn shapes")
     python: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = Field(
         None, description="module:function that returns a patchbeam.data.Database"
     )
@@ -99,5 +99,5 @@ class BuildDatasetJob(Model):
         description="modality → shape, with null for sizes that differ from item to item",
     )
     max_file_size: Positive = Field(GIB, description="largest uncompressed shard, in bytes")
-    gzip: Literal["indexed", "zlib6", "none"] = "indexed"
+    gzip: Literal["indexed", "zlib6", "none"] = Field("indexed", description="as of an image export, or none")
     output: Path = Field(description="prefix of the shards and the manifest")

@@ -39,8 +39,8 @@ def _nodata(value: float) -> float:
 class ClassModel(Model):
     """One class of a class map."""
 
-    value: Whole
-    name: str | None = None
+    value: Whole = Field(description="of the pixels of this class")
+    name: str | None = Field(None, description="what it shows")
     color: Annotated[list[Whole], BeforeValidator(_color)] | None = Field(
         None, description="#rrggbb or [red, green, blue]"
     )
@@ -49,7 +49,9 @@ class ClassModel(Model):
 class BlendModel(Model):
     """How overlapping margins are averaged."""
 
-    blend: Literal["mean", "hann"]
+    blend: Literal["mean", "hann"] = Field(
+        description="mean: all alike; hann: less towards the edge of a patch"
+    )
 
 
 class ImportImageJob(Model):
@@ -75,14 +77,18 @@ class ImportImageJob(Model):
         None, description="default: the export's; NaN in float maps"
     )
     argmax: bool | list[str] = Field(False, description="index of the largest of all, or these, bands")
-    scale: Number = 1.0
-    offset: Number = 0.0
-    clip: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
+    scale: Number = Field(1.0, description="every value is multiplied by it")
+    offset: Number = Field(0.0, description="and this is added")
+    clip: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="[least, most]; values beyond take these"
+    )
     saturate: bool = Field(False, description="values outside the type take its limit")
-    overlap: Literal["discard"] | BlendModel = "discard"
+    overlap: Literal["discard"] | BlendModel = Field(
+        "discard", description="margins of the records: cut off, or averaged where they overlap"
+    )
     mask: str | None = Field(None, description="sources, or the name of a mask band in the records")
     tile_size: Whole = Field(4096, description="pixels, a multiple of 256")
-    compress: Literal["deflate", "zstd"] = "deflate"
+    compress: Literal["deflate", "zstd"] = Field("deflate", description="of the tiles; with a predictor")
     classes: Annotated[list[ClassModel], BeforeValidator(_classes)] = Field(
         default_factory=list, description="value, name and color of each class"
     )

@@ -90,7 +90,7 @@ class ExportTableJob(Model):
     )
     geometry: Literal["geojson", "wkb", "lonlat"] | None = Field(None, description="default: left out")
     sample: SampleModel | None = Field(None, description="raster values to add")
-    gzip: Literal["indexed", "zlib6"] = "indexed"
+    gzip: Literal["indexed", "zlib6"] = Field("indexed", description="as of an image export")
     strict: Flag = Field(False, description="refuse rounded integers and features outside the rasters")
     output: Path = Field(description="prefix of the file to write: OUTPUT.tfrecord.gz")
 
