@@ -5,19 +5,29 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from odc.geo.geobox import GeoBox
+
 from patchbeam import storage
 from patchbeam.errors import GridError, JobError, OutputUnusable, SourceError
-from patchbeam.grid import GridOptions, clip_region, parse_region, require_overlap, resolve_grid
+from patchbeam.grid import (
+    GridOptions,
+    clip_region,
+    parse_region,
+    region_in,
+    require_overlap,
+    resolve_grid,
+)
 from patchbeam.keep import KeepRule
 from patchbeam.options import FormatOptions
 from patchbeam.plan import ExportPlan
 from patchbeam.rasters.bands import Band, BandSpec, resolve_bands
 from patchbeam.rasters.classes import read_classes
-from patchbeam.rasters.source import Source, open_source
+from patchbeam.rasters.source import Source
 from patchbeam.selection import SampleRule, SplitRule
 from pipelines.jobfile.load import load_job
 from pipelines.jobfile.models import (
@@ -28,8 +38,10 @@ from pipelines.jobfile.models import (
     PatchSampleModel,
     SourceModel,
 )
+from pipelines.resolve_sources import asset_source, on_grid, resolve_sources
 
 _MAGIC = ("*", "?", "[")
+_MANY = 64
 
 
 def load_plan(path: str, overrides: Sequence[str] = ()) -> ExportPlan:
@@ -55,15 +67,15 @@ def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
         JobError: anything that the sources' headers show to be wrong.
     """
     options = FormatOptions.from_mapping(job.format_options)
-    sources = tuple(_source(name, model, base) for name, model in job.sources.items())
+    grid_options = _grid_options(job.grid, base)
+    sources = job_sources(job.sources, job.bands, base, lambda: grid_options)
     bands = resolve_bands(
         sources, None if job.bands is None else [_band(b, i, sources) for i, b in enumerate(job.bands)]
     )
     used = {band.source for band in bands}
     sources = tuple(source for i, source in enumerate(sources) if source.name in used or i == 0)
-    grid_options = _grid_options(job.grid, base)
-    grid = resolve_grid(grid_options, [file.grid for file in sources[0].files])
-    require_overlap(grid, [file.grid for source in sources for file in source.files])
+    grid = resolve_grid(grid_options, grids_of(sources, grid_options))
+    sources = sources_on(sources, grid, _around(options, job.edge))
     return ExportPlan(
         grid=grid,
         sources=sources,
@@ -93,7 +105,7 @@ def class_maps(sources: Sequence[Source], bands: Sequence[Band]) -> frozenset[st
     for band in bands:
         if band.type == "uint16" and not band.is_array and band.resampling in ("nearest", "mode"):
             source = next(source for source in sources if source.name == band.source)
-            if source.files and read_classes(source.files[0].path, band.index) is not None:
+            if not source.files[0].assumed and read_classes(source.files[0].path, band.index) is not None:
                 found.add(band.name)
     return frozenset(found)
 
@@ -139,30 +151,53 @@ def _output(path: str, base: str) -> str:
     return resolve_path(path, base)
 
 
-def _source(name: str, model: SourceModel, base: str) -> Source:
-    if model.time is not None and not model.series:
-        raise JobError(
-            f"sources.{name}.time: {model.time!r} says where a path holds the date of an observation, and "
-            "this source is no series; add series: true, or leave time out"
-        )
-    paths: list[str] = []
-    for i, pattern in enumerate(model.path):
-        key = f"sources.{name}.path{f'[{i}]' if len(model.path) > 1 else ''}"
-        paths.extend(_matches(resolve_path(pattern, base), key))
-    if len(paths) > 1 and len(set(paths)) != len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise SourceError(f"sources.{name}.path: {twice} stands twice; list each file once")
-    return open_source(
-        name,
-        paths,
-        compose=model.compose,
-        nodata=model.nodata,
-        unscale=model.unscale,
-        resampling=model.resampling,
-        crs=model.crs,
-        series=model.series,
-        time=model.time,
+def job_sources(
+    models: Mapping[str, SourceModel],
+    bands: Sequence[BandModel] | None,
+    base: str,
+    grid: Callable[[], GridOptions],
+) -> tuple[Source, ...]:
+    """Returns the sources of a job; of a catalogue, a source for each asset."""
+
+    def bbox() -> tuple[float, float, float, float] | None:
+        options = grid()
+        if options.region is None:
+            return None
+        if options.region_crs is None and isinstance(options.region, tuple):
+            # a bare box is in the export CRS
+            options = replace(options, region_crs=options.crs)
+        return region_in(options, "EPSG:4326").bounds
+
+    return resolve_sources(
+        models, bands, absolute=lambda path: resolve_path(path, base), matches=_matches, bbox=bbox
     )
+
+
+def grids_of(sources: Sequence[Source], options: GridOptions) -> list[GeoBox]:
+    """Returns the grids of the files of the first source of rasters; of many scenes no more than matter."""
+    files = next((source.files for source in sources if source.vector is None), ())
+    own_pixels = options.scale is not None or options.crs_transform is not None
+    if options.region is not None and own_pixels:
+        files = files[:_MANY]
+    return [file.grid for file in files]
+
+
+def sources_on(sources: Sequence[Source], grid: GeoBox, around: tuple[int, int]) -> tuple[Source, ...]:
+    """Returns the sources as the grid needs them.
+
+    Raises:
+        JobError: none covers any of the grid.
+    """
+    found = tuple(on_grid(source, grid, around) for source in sources)
+    if any(source.vector is None for source in found):
+        require_overlap(grid, [file.grid for s in found if s.vector is None for file in s.files])
+    return found
+
+
+def _around(options: FormatOptions, edge: str) -> tuple[int, int]:
+    """Returns the columns and rows beyond the grid that patches reach."""
+    (kernel_x, kernel_y), (width, height) = options.kernel_width_height, options.patch_width_height
+    return kernel_x // 2 + (width if edge == "pad" else 0), kernel_y // 2 + (height if edge == "pad" else 0)
 
 
 def _matches(pattern: str, key: str) -> list[str]:
@@ -189,13 +224,16 @@ def _matching_objects(pattern: str, key: str) -> list[str]:
 def _band(model: BandModel, position: int, sources: tuple[Source, ...]) -> BandSpec:
     source = model.source
     if source is None:
-        if len(sources) > 1:
+        known = list(dict.fromkeys(s.group or s.name for s in sources))
+        if len(known) > 1:
             raise JobError(
                 f"bands[{position}].source: is missing and there are several sources; "
-                f"name one of {', '.join(s.name for s in sources)}"
+                f"name one of {', '.join(known)}"
             )
-        source = sources[0].name
+        source = known[0]
     band = model.band
+    if band is None or isinstance(band, int | str):
+        source = asset_source(source, model.name if band is None else band, f"bands[{position}]", sources)
     if band is None and model.name is not None:
         # a band that is called what it is called in the file needs no second word
         described = next((s for s in sources if s.name == source), None)
