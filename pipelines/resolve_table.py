@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from patchbeam import storage
 from patchbeam.errors import GridError, JobError, nearest
-from patchbeam.grid import clip_region, require_overlap, resolve_grid
+from patchbeam.grid import clip_region, resolve_grid
 from patchbeam.rasters.bands import Band, resolve_bands
 from patchbeam.rasters.source import Source
 from patchbeam.tables.plan import TablePlan, select
@@ -18,7 +18,15 @@ from patchbeam.tables.sampling.plan import DrawPlan, SamplePlan
 from patchbeam.tables.source import INDEX, TableSource
 from pipelines.jobfile.load import load_job
 from pipelines.jobfile.table_models import ExportTableJob, ImportTableJob, SampleModel
-from pipelines.resolve import _band, _grid_options, _output, _source, resolve_path
+from pipelines.resolve import (
+    _band,
+    _grid_options,
+    _output,
+    grids_of,
+    job_sources,
+    resolve_path,
+    sources_on,
+)
 
 
 def job_folder(path: str) -> str:
@@ -126,15 +134,16 @@ def _refuse_lines(source: TableSource, sample: SamplePlan | None) -> None:
 
 
 def _sample(model: SampleModel, base: str) -> SamplePlan:
-    sources = tuple(_source(name, source, base) for name, source in model.sources.items())
+    sources = job_sources(model.sources, model.bands, base, lambda: _grid_options(model, base))
     try:
         bands = resolve_bands(
             sources,
             None if model.bands is None else [_band(b, i, sources) for i, b in enumerate(model.bands)],
         )
         options = _grid_options(model, base)
-        grid = resolve_grid(options, [file.grid for file in sources[0].files])
-        require_overlap(grid, [file.grid for source in sources for file in source.files])
+        grid = resolve_grid(options, grids_of(sources, options))
+        around = (0, 0) if model.patch is None else (model.patch[0], model.patch[1])
+        sources = sources_on(sources, grid, around)
         clip = (
             clip_region(replace(options, clip=True), grid)
             if model.region is not None and model.stratify

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchbeam.errors import SourceError, nearest
+from patchbeam.pool import Pool
 from patchbeam.rasters.burn import Burn
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
@@ -37,6 +38,11 @@ RESAMPLINGS = (
     "rms",
 )
 """How a source that is off the export grid is brought onto it (GDAL's names)."""
+
+READERS = 16
+"""Threads that read headers: they wait for the disk or the network more than they work."""
+
+_MANY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +138,8 @@ def open_source(
         SourceError: a file cannot be used, or an observation has no time.
     """
     key = f"sources.{name}"
-    files = [read_header(path, key, crs=crs) for path in paths]
+    with Pool(READERS if len(paths) > _MANY else 1) as pool:
+        files = list(pool.map(lambda path: read_header(path, key, crs=crs), paths))
     types = sorted({dtype for file in files for dtype in file.dtypes})
     if nodata is not None and not any(usable_nodata(nodata, np.dtype(dtype)) for dtype in types):
         raise SourceError(

@@ -58,11 +58,34 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=False, frozen=True)
 
 
-class SourceModel(Model):
-    """One source: a file, a list of files or a glob, read as one raster."""
+class MaskModel(Model):
+    """Pixels that a quality band calls bad are masked; one of keep, drop and bits."""
 
-    path: Paths = Field(description="a file, a list of files, or a glob such as s2/*.tif")
-    compose: Literal["first", "last"] = Field("first", description="which file wins where several are valid")
+    band: Whole | Text = Field(description="asset key, or number or description of a band of the source")
+    keep: list[Whole] | None = Field(None, description="values of good pixels")
+    drop: list[Whole] | None = Field(None, description="values of bad pixels")
+    bits: list[Annotated[Whole, Field(ge=0, le=63)]] | None = Field(
+        None, description="bits, from 0, any of which marks a bad pixel"
+    )
+
+
+class RangeModel(Model):
+    """A range, its ends taken in."""
+
+    min: Number | None = Field(None, description="least value; default: no bound")
+    max: Number | None = Field(None, description="greatest value; default: no bound")
+
+
+class SourceModel(Model):
+    """One source: rasters read as one, a catalogue of scenes, or a vector layer burnt as labels."""
+
+    path: Paths | None = Field(
+        None,
+        description="a raster, a list, a pattern such as s2/*.tif, a folder, a tile index, a STAC file",
+    )
+    compose: Literal["first", "last", "min", "max", "mean", "median", "count"] = Field(
+        "first", description="what several valid pixels at one place become"
+    )
     nodata: Number | None = Field(None, description="replaces the files' own nodata value")
     crs: str | None = Field(None, description="CRS of files that carry none")
     resampling: Resampling = Field("nearest", description="for bands that do not say it themselves")
@@ -73,6 +96,29 @@ class SourceModel(Model):
         "drop",
         description="drop: masked observations leave arrays shorter; fill: defaultValue in their place",
     )
+    mask: MaskModel | None = Field(None, description="masks pixels by a quality band")
+    assets: Annotated[list[Text], BeforeValidator(_one_or_many), Field(min_length=1)] | None = Field(
+        None, description="keys of the assets of STAC items; default: those that bands name"
+    )
+    datetime: Text | None = Field(None, description="a day, or 2024-05-01/2024-08-31; .. for an open end")
+    cloud_cover: RangeModel | None = Field(None, description="range of eo:cloud_cover, in percent")
+    filter: dict[Text, Any] = Field(
+        default_factory=dict, description="item property → a value, a list of them, or {min, max}"
+    )
+    sort_by: Text | None = Field(
+        None, description="item property that orders scenes, -property for falling; default: time"
+    )
+    stac_api: Flag = Field(False, description="path is the URL of a STAC API, to be searched")
+    collections: Annotated[list[Text], BeforeValidator(_one_or_many)] | None = Field(
+        None, description="collections to search in a STAC API"
+    )
+    vector: Path | None = Field(None, description="a vector file, burnt on the export grid")
+    layer: Text | None = Field(None, description="of a vector file that has several")
+    attribute: Text | None = Field(None, description="whose number is burnt")
+    value: Number | None = Field(None, description="burnt for every feature; default without attribute: 1")
+    background: Number | Literal["masked"] = Field(0, description="of pixels that no feature covers")
+    all_touched: Flag = Field(False, description="burn every pixel that a feature touches")
+    order_by: Text | None = Field(None, description="attribute by which features are burnt, rising")
 
 
 class BandModel(Model):
@@ -90,7 +136,7 @@ class BandModel(Model):
 
 
 class GridModel(Model):
-    """The export grid; see the ways to give it in docs/formats.md."""
+    """The export grid; see the ways to give it in docs/job-file.md."""
 
     crs: str | None = Field(
         None, description="EPSG:n, WKT or whatever PROJ takes; default: the first source's"
@@ -164,14 +210,25 @@ class ExportImageJob(Model):
     bands: Annotated[list[BandModel], BeforeValidator(_bands), Field(min_length=1)] | None = Field(
         None, description="default: every band of every source, in order"
     )
-    grid: GridModel = Field(default_factory=lambda: GridModel.model_validate({}))
+    grid: GridModel = Field(
+        default_factory=lambda: GridModel.model_validate({}),
+        description="default: the first source's own grid",
+    )
     format_options: dict[str, Any] = Field(
         default_factory=dict, description="Earth Engine's names, either spelling"
     )
-    edge: Literal["drop", "pad"] = "drop"
-    numbers: Literal["float", "native"] = "float"
-    gzip: Literal["indexed", "zlib6"] = "indexed"
-    naming: Literal["drive", "gcs"] = "drive"
+    edge: Literal["drop", "pad"] = Field(
+        "drop", description="pixels that fill no patch: left out, or padded to whole patches"
+    )
+    numbers: Literal["float", "native"] = Field(
+        "float", description="float: every number is float32; native: each band's own kind"
+    )
+    gzip: Literal["indexed", "zlib6"] = Field(
+        "indexed", description="indexed: members that can be sought; zlib6: one, as Earth Engine writes it"
+    )
+    naming: Literal["drive", "gcs"] = Field(
+        "drive", description="names of the files, as the service gives them in Drive or in Cloud Storage"
+    )
     mask_band: Text | None = Field(
         None, description="name of one more uint8 band, 1 where every band is valid"
     )

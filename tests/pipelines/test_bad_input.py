@@ -36,7 +36,7 @@ Case = tuple[dict[str, Any], tuple[str, ...]]
 
 SOURCES: list[Case] = [
     ({"sources": "none.tif"}, ("sources.image: ", "none.tif does not exist", "job file's folder")),
-    ({"sources": "folder"}, ("sources.image: ", "folder is not a raster", "convert it")),
+    ({"sources": "folder"}, ("sources.image.path: the folder ", "folder holds no raster")),
     ({"sources": "file"}, ("sources.image: ", "file is not a raster", "convert it")),
     ({"sources": "x*.tif"}, ("sources.image.path: no file matches ", "x*.tif", "check the folder")),
     ({"sources": ["scene.tif", "scene.tif"]}, ("sources.image.path: ", "stands twice", "once")),
@@ -56,7 +56,7 @@ SOURCES: list[Case] = [
     ({"sources": {"": "scene.tif"}}, ("sources", '""', "one character or more")),
     (source(pth=1), ("sources.s.pth: unknown key; known are ", "did you mean 'path'?")),
     (source(resampling="bilinearr"), ('sources.s.resampling: "bilinearr" is not ', "'bilinear'?")),
-    (source(compose="firts"), ('sources.s.compose: "firts" is not first or last', "'first'?")),
+    (source(compose="firts"), ('sources.s.compose: "firts" is not first, last, min', "'first'?")),
     (source(maskedObservations="keep"), ('maskedObservations: "keep" is not drop or fill',)),
     (source(nodata="0"), ('sources.s.nodata: "0" is not a number',)),
     (source(nodata=True), ("sources.s.nodata: true is not a number",)),

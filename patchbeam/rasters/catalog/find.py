@@ -33,7 +33,9 @@ class Found:
     items: tuple[Item, ...] = ()
 
 
-def find_scenes(paths: Sequence[tuple[str, str]], key: str) -> Found:
+def find_scenes(
+    paths: Sequence[tuple[str, str]], key: str, matches: Callable[[str, str], list[str]] | None = None
+) -> Found:
     """Returns the rasters or scenes that paths name.
 
     A path is a raster, a VRT, a pattern or a folder of them, a GDAL tile index (a vector file with a column
@@ -42,6 +44,7 @@ def find_scenes(paths: Sequence[tuple[str, str]], key: str) -> Found:
     Args:
         paths: path and key of each, in the job's order.
         key: of the source.
+        matches: lists what a pattern matches, given with its key; the default knows local ones.
 
     Raises:
         SourceError: nothing is there, a catalogue cannot be read, or catalogues and rasters are mixed.
@@ -49,7 +52,7 @@ def find_scenes(paths: Sequence[tuple[str, str]], key: str) -> Found:
     rasters: list[str] = []
     items: list[Item] = []
     for path, where in paths:
-        for name in _matches(path, where):
+        for name in _listed(path, where, matches or local_matches):
             found = _items(name, where)
             if found is None:
                 rasters.append(name)
@@ -74,16 +77,23 @@ def _repeated(paths: Sequence[str]) -> str | None:
     return None
 
 
-def _matches(path: str, key: str) -> list[str]:
-    """Returns what a pattern matches or a folder holds, in bytewise order; other paths as they are."""
-    if "://" in path or path.startswith("/vsi"):
-        return [path]
-    if os.path.isdir(path):
-        names = [name for name in os.listdir(path) if name.lower().endswith(_RASTERS)]
-        if not names and not _is_dataset(path):
-            raise SourceError(f"{key}: the folder {path} holds no raster ({', '.join(_RASTERS)})")
-        return sorted((os.path.join(path, name) for name in names), key=os.fsencode) or [path]
-    if not any(sign in path for sign in _MAGIC) or os.path.exists(path):
+def _listed(path: str, key: str, matches: Callable[[str, str], list[str]]) -> list[str]:
+    """Returns what a folder holds, in bytewise order; what a pattern matches otherwise."""
+    if "://" in path or path.startswith("/vsi") or not os.path.isdir(path):
+        return matches(path, key)
+    names = [name for name in os.listdir(path) if name.lower().endswith(_RASTERS)]
+    if not names and not _is_dataset(path):
+        raise SourceError(f"{key}: the folder {path} holds no raster ({', '.join(_RASTERS)})")
+    return sorted((os.path.join(path, name) for name in names), key=os.fsencode) or [path]
+
+
+def local_matches(path: str, key: str) -> list[str]:
+    """Returns the files that a pattern matches, in bytewise order; other paths as they are.
+
+    Raises:
+        SourceError: it matches none.
+    """
+    if not any(sign in path for sign in _MAGIC) or "://" in path or os.path.exists(path):
         return [path]
     found = [name for name in glob.glob(path, recursive=True) if not os.path.isdir(name)]
     if not found:

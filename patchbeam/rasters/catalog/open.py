@@ -12,13 +12,11 @@ from patchbeam.pool import Pool
 from patchbeam.rasters.catalog.filters import time_of
 from patchbeam.rasters.catalog.header import assumed_header, band_facts, names_of
 from patchbeam.rasters.catalog.item import Item, resolve
-from patchbeam.rasters.catalog.stac import READERS
-from patchbeam.rasters.catalog.tables import ASSET
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
 from patchbeam.rasters.masks import usable_nodata
 from patchbeam.rasters.quality import Quality
-from patchbeam.rasters.source import Source
+from patchbeam.rasters.source import READERS, Source
 
 _SPLIT = "."
 
@@ -159,8 +157,6 @@ def _header(item: Item, asset: str, key: str, unscale: bool, crs: str | None) ->
         if assumed is not None:
             return assumed
     file = read_header(path, f"{key}: item {item.id!r}, asset {asset!r}", crs=crs)
-    if asset == ASSET and item.root is None:
-        return file  # a row of a tile index says nothing but where the file is
     facts = band_facts(told)
     if len(facts) != file.count:
         facts = facts * file.count if len(facts) == 1 else [{}] * file.count

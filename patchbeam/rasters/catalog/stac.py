@@ -13,9 +13,7 @@ from patchbeam import storage
 from patchbeam.errors import PatchbeamError, SourceError
 from patchbeam.pool import Pool
 from patchbeam.rasters.catalog.item import Item, folder_of, resolve
-
-READERS = 16
-"""Threads that read documents and headers: they wait for the network more than they work."""
+from patchbeam.rasters.source import READERS
 
 _TIMEOUT_S = 60
 _MOST_DEPTH = 20
