@@ -21,6 +21,7 @@ from patchbeam.errors import (
     ReadFailed,
     WriteFailed,
 )
+from patchbeam.mosaic.make import begun_publication
 from patchbeam.mosaic.plan import ImportPlan
 from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools
@@ -31,8 +32,10 @@ from transforms.import_image import RecordsToTiles
 _LOG = logging.getLogger(__name__)
 
 
-def check_map_destination(plan: ImportPlan, *, overwrite: bool) -> None:
+def check_map_destination(plan: ImportPlan, *, overwrite: bool, resume: bool = False) -> None:
     """Refuses a destination that cannot take the map.
+
+    With ``resume``, what an attempt of the same import has already published there is no reason.
 
     Raises:
         OutputUnusable: it cannot be written.
@@ -45,6 +48,9 @@ def check_map_destination(plan: ImportPlan, *, overwrite: bool) -> None:
         )
     storage.check_writable(plan.output)
     there = existing_maps(storage.list_names(plan.output), plan.output)
+    if there and resume:
+        own = begun_publication(plan)
+        there = [path for path in there if path not in own]
     if there and not overwrite:
         names = ", ".join(storage.split(path)[1] for path in there[:3]) + (", …" if len(there) > 3 else "")
         raise OutputExists(
@@ -79,7 +85,7 @@ def run_import(
     """
     options, threads = beam_options(beam_arguments, workers)
     pipeline = new_pipeline(options)
-    check_map_destination(plan, overwrite=overwrite)
+    check_map_destination(plan, overwrite=overwrite, resume=resume)
     folder = plan.temporary_folder
     if not resume:
         storage.delete_tree(folder)

@@ -9,9 +9,10 @@ import apache_beam as beam
 from patchbeam import storage
 from patchbeam.errors import CountMismatch
 from patchbeam.mosaic.counts import open_schema
-from patchbeam.mosaic.make import TileDone, TileMaker, publish_map
+from patchbeam.mosaic.make import TileDone, TileMaker, is_published, publish_map
 from patchbeam.mosaic.plan import ImportPlan, MemberRange, read_members
 from patchbeam.mosaic.state import load_state, save_state
+from patchbeam.mosaic.tiles import import_name
 from patchbeam.pool import Pool
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.index import FileIndex, index_file
@@ -131,6 +132,9 @@ class _Publish(beam.DoFn):  # type: ignore[misc]
         self._overwrite = overwrite
 
     def process(self, gathered: tuple[None, Iterable[TileDone | None]]) -> Iterator[str]:
+        if is_published(self._plan):
+            yield import_name(self._plan.output)
+            return
         _, schema, _ = load_state(state_path(self._plan))
         done = [one for one in gathered[1] if one is not None]
         yield publish_map(self._plan, schema, done, overwrite=self._overwrite)

@@ -15,12 +15,12 @@ from patchbeam import storage
 from patchbeam.errors import OutputExists
 from patchbeam.mosaic.counts import open_schema
 from patchbeam.mosaic.layout import MapLayout
-from patchbeam.mosaic.make import TileDone, TileMaker, publish_map
+from patchbeam.mosaic.make import TileDone, TileMaker, is_published, publish_map
 from patchbeam.mosaic.options import ImportOptions
 from patchbeam.mosaic.plan import ImportPlan
 from patchbeam.mosaic.spool import Arrays, PatchSpool, SpoolPiece, join_pieces
 from patchbeam.mosaic.state import load_state, save_state
-from patchbeam.mosaic.tiles import existing_maps
+from patchbeam.mosaic.tiles import existing_maps, import_name
 from transforms.import_image import state_path
 from transforms.write import gather
 
@@ -80,9 +80,9 @@ class _MakeTile(beam.DoFn):  # type: ignore[misc]
 
 
 def with_kept(plan: ImportPlan, kept: Any) -> ImportPlan:
-    """Returns the plan for just these patches, with the same temporary folder."""
+    """Returns the plan for just these patches, which goes by the same fingerprint and temporary folder."""
     changed = replace(plan, layout=replace(plan.layout, kept=kept))
-    changed.__dict__["temporary_folder"] = plan.temporary_folder
+    changed.__dict__.update(fingerprint=plan.fingerprint, temporary_folder=plan.temporary_folder)
     return changed
 
 
@@ -92,6 +92,9 @@ class _Publish(beam.DoFn):  # type: ignore[misc]
         self._overwrite = overwrite
 
     def process(self, gathered: tuple[None, Iterable[tuple[TileDone, Any] | None]]) -> Iterator[str]:
+        if is_published(self._plan):
+            yield import_name(self._plan.output)
+            return
         found = [one for one in gathered[1] if one is not None]
         _, schema, _ = load_state(state_path(self._plan))
         plan = with_kept(self._plan, found[0][1]) if found else self._plan

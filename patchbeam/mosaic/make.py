@@ -68,7 +68,6 @@ class TileMaker:
         self._plan = plan
         self._files = files
         self._threads = threads
-        self._folder = plan.temporary_folder
         self._profile = plan.profile(schema)
         self._pool = Pool(threads)
         self._mask = None if plan.source_mask is None else plan.source_mask.reader(threads)
@@ -90,9 +89,8 @@ class TileMaker:
             EncodeError: a value does not fit the map's type.
             WriteFailed: the file cannot be written.
         """
-        path = storage.join(self._folder, f"{tile:08d}.tif")
-        mark = f"{path}.json"
-        done = _finished(tile, path, mark)
+        path, mark = _tile_paths(self._plan, tile)
+        done = _finished(self._plan, tile)
         if done is not None:
             return done
         window = self._plan.tiles.window(tile)
@@ -117,16 +115,50 @@ class TileMaker:
             self._mask.close()
 
 
-def _finished(tile: int, path: str, mark: str) -> TileDone | None:
-    if not storage.exists(mark) or not storage.exists(path):
+def _tile_paths(plan: ImportPlan, tile: int) -> tuple[str, str]:
+    """Returns where a tile and the mark of its completion lie until it is published."""
+    path = storage.join(plan.temporary_folder, f"{tile:08d}.tif")
+    return path, f"{path}.json"
+
+
+def _finished(plan: ImportPlan, tile: int) -> TileDone | None:
+    path, mark = _tile_paths(plan, tile)
+    if not storage.exists(mark):
         return None
     try:
         said = json.loads(storage.read_bytes(mark))
     except ValueError:
         return None
-    if storage.stat(path).size_bytes != said["sizeBytes"]:
+    # an attempt that ended while it published has moved it
+    place = path if storage.exists(path) else plan.tiles.name(plan.output, tile)
+    if not storage.exists(place) or storage.stat(place).size_bytes != said["sizeBytes"]:
         return None
     return TileDone(tile=tile, path=path, size_bytes=said["sizeBytes"], patches=said["patches"])
+
+
+def begun_publication(plan: ImportPlan) -> set[str]:
+    """Returns the files that an attempt of this very import has put in their places before it ended."""
+    left = set(storage.list_names(storage.join(plan.temporary_folder, "")))
+    tiles, found = plan.tiles, set()
+    for tile in range(tiles.count):
+        path, mark = _tile_paths(plan, tile)
+        if mark in left and path not in left:
+            found |= {tiles.name(plan.output, tile), tiles.item_name(plan.output, tile)}
+    if len(found) == 2 * tiles.count:
+        found |= {vrt_name(plan.output), collection_name(plan.output)}
+    return found
+
+
+def is_published(plan: ImportPlan) -> bool:
+    """Whether an attempt whose success got lost has published this very import and taken its traces away."""
+    final = import_name(plan.output)
+    if not storage.exists(final) or storage.list_names(storage.join(plan.temporary_folder, "")):
+        return False
+    try:
+        said = json.loads(storage.read_bytes(final))
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.get("fingerprint") == plan.fingerprint
 
 
 def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *, overwrite: bool) -> str:
@@ -141,13 +173,11 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
     done = sorted(done, key=lambda one: one.tile)
     _check(plan, done)
     there = existing_maps(storage.list_names(plan.output), plan.output)
-    # A repeated attempt finds what it has published itself: the temporary file is gone then.
-    moved = {tiles.name(plan.output, one.tile) for one in done if not storage.exists(one.path)}
-    if not overwrite and set(there) - moved:
+    others = set(there) - begun_publication(plan)
+    if others and not overwrite:
         raise OutputExists(
-            f"output: {sorted(set(there) - moved)[0]} has been published by another run meanwhile; nothing "
-            "of this "
-            "run has been; give another output, or --overwrite"
+            f"output: {min(others)} has been published by another run meanwhile; nothing of this run has "
+            "been; give another output, or --overwrite"
         )
     final = import_name(plan.output)
     storage.delete(final)
@@ -181,6 +211,7 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
     report = {
         "format": FORMAT,
         "version": VERSION,
+        "fingerprint": plan.fingerprint,
         **plan.to_json(),
         "type": schema.type,
         "nodata": number(schema.nodata),

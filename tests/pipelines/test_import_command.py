@@ -202,6 +202,50 @@ def test_a_storage_failure_keeps_finished_tiles_for_resume(
     assert not list(folder.glob("map/.*"))
 
 
+@pytest.mark.parametrize("failing", ["rename", "write_atomic"])
+def test_publication_goes_on(
+    folder: Path, failing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from patchbeam import storage
+    from patchbeam.errors import WriteFailed
+    from patchbeam.mosaic import make
+
+    write_patches(folder, 9 * 20, lambda i: {"p": np.full((16, 32), i % 100, np.float32)}, stem="big")
+    (folder / "big-mixer.json").write_text(mixer(9, 20).to_text())
+    path = job(folder, records="big-*", mixer="big-mixer.json")
+    with monkeypatch.context() as patch:
+        true = getattr(storage, failing)
+
+        def fails(name: str, *args: Any) -> Any:
+            if {"rename": "/00000002.tif", "write_atomic": "m.vrt"}[failing] in name:
+                raise WriteFailed(f"{name}: no space")
+            return true(name, *args)
+
+        patch.setattr(storage, failing, fails)
+        assert main(["import-image", path, "--workers", "1"]) == 1
+    assert "no space" in capsys.readouterr().err
+    assert len(list(folder.glob("map/m-*.tif"))) == {"rename": 2, "write_atomic": 4}[failing]
+    assert not (folder / "map" / "m-import.json").exists()
+    assert main(["import-image", path]) == 2  # without --resume these are somebody's tiles
+    monkeypatch.setattr(make, "write_cog", lambda *_, **__: pytest.fail("a finished tile is made again"))
+    assert main(["import-image", path, "--workers", "1", "--resume"]) == 0
+    assert len(list(folder.glob("map/m-*.tif"))) == 4
+    assert not list(folder.glob("map/.*"))
+    with rasterio.open(folder / "map" / "m.vrt") as dataset:
+        assert dataset.read(1)[::16, ::32].ravel().tolist() == [i % 100 for i in range(9 * 20)]
+
+
+def test_an_attempt_whose_success_got_lost(folder: Path) -> None:
+    from patchbeam.mosaic.make import is_published
+    from pipelines.resolve_import import load_import
+
+    path = job(folder)
+    assert not is_published(load_import(path))
+    assert main(["import-image", path]) == 0
+    assert is_published(load_import(path))
+    assert not is_published(load_import(path, ["type=uint16"]))
+
+
 def test_a_prefix_with_wrong_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for setting, text in (
         ("tileSize=abc", 'tileSize: "abc" is not a whole number'),
