@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from patchbeam.assemble import AssembledShard
@@ -24,6 +25,7 @@ from patchbeam.manifest import (
     ManifestSplits,
     to_ranges,
 )
+from patchbeam.missing import MaskedWindow
 from patchbeam.outputs import kept_of_split, shards_of_splits, split_names
 from patchbeam.plan import ExportPlan, software_versions
 from patchbeam.rasters.classes import read_classes
@@ -44,7 +46,11 @@ from patchbeam.tally import (
 
 
 def build_manifest(
-    plan: ExportPlan, summary: Summary, shards: Sequence[AssembledShard], names: Sequence[str]
+    plan: ExportPlan,
+    summary: Summary,
+    shards: Sequence[AssembledShard],
+    names: Sequence[str],
+    missing: Mapping[str, tuple[MaskedWindow, ...]] = MappingProxyType({}),
 ) -> Manifest:
     """Returns the manifest of an export.
 
@@ -53,6 +59,7 @@ def build_manifest(
         summary: what the pieces together say.
         shards: in order.
         names: of the shards, without the folder.
+        missing: where files could not be read and were masked.
     """
     written = summary.kept_patches
     return Manifest(
@@ -89,7 +96,12 @@ def build_manifest(
             ManifestSource(
                 name=source.name,
                 files=tuple(
-                    ManifestFile(path=file.path, size_bytes=file.size_bytes, modified=file.modified)
+                    ManifestFile(
+                        path=file.path,
+                        size_bytes=file.size_bytes,
+                        modified=file.modified,
+                        masked_windows=missing.get(file.path),
+                    )
                     for file in source.files
                 ),
                 compose=source.compose,

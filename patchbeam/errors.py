@@ -45,7 +45,13 @@ class EncodeError(PatchbeamError, ValueError):
 
 
 class ReadFailed(PatchbeamError, OSError):
-    """Reading a source or a record file failed on the way."""
+    """Reading a source or a record file failed on the way.
+
+    Attributes:
+        source: the source file that cannot be read; ``None`` where it is not one.
+    """
+
+    source: str | None = None
 
 
 class SourceUnreadable(ReadFailed):

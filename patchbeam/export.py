@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from patchbeam import storage
 from patchbeam.assemble import member_records
-from patchbeam.elements import Ints, Piece, PixelBlock
+from patchbeam.elements import BandPixels, Ints, Piece, PixelBlock
 from patchbeam.encode import BlockEncoder
 from patchbeam.encode_example import ExampleEncoder
 from patchbeam.encode_sequence import SequenceEncoder
-from patchbeam.errors import EncodeError
+from patchbeam.errors import EncodeError, ReadFailed
+from patchbeam.missing import note_missing
+from patchbeam.patches import Window
 from patchbeam.pieces import PieceWriter
 from patchbeam.pixels import stored_block
 from patchbeam.plan import ExportPlan
@@ -22,6 +25,8 @@ from patchbeam.retry import retrying
 from patchbeam.selection import Parts
 from patchbeam.shards import RecordTooLarge, Shard, pack
 from patchbeam.summary import by_split
+
+_LOG = logging.getLogger(__name__)
 
 
 def temporary_folder(plan: ExportPlan) -> str:
@@ -58,13 +63,28 @@ class BlockReader:
         window = plan.blocks.window(block)
         return stored_block(
             block,
-            # what broke may be a connection that an open dataset holds on to
-            retrying(lambda: self._reader.read(window), between=self._reader.close),
+            self._pixels(block, window),
             plan.record_bands,
             default=plan.options.default_value,
             compact=plan.compact,
             inside=None if plan.clip is None else plan.clip.mask(window),
         )
+
+    def _pixels(self, block: int, window: Window) -> list[BandPixels]:
+        missing: set[str] = set()
+        while True:
+            try:
+                # what broke may be a connection that an open dataset holds on to
+                pixels = retrying(lambda: self._reader.read(window, missing), between=self._reader.close)
+            except ReadFailed as error:
+                if self._plan.on_missing == "error" or error.source is None or error.source in missing:
+                    raise
+                _LOG.warning("%s; this source is masked in block %d", error, block)
+                missing.add(error.source)
+                continue
+            if self._plan.on_missing == "mask":
+                note_missing(temporary_folder(self._plan), block, window, missing)
+            return pixels
 
     def close(self) -> None:
         """Closes the datasets."""

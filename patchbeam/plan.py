@@ -61,6 +61,7 @@ class ExportPlan:
         naming: how files are named.
         mask_band: name of the mask band, or ``None``.
         strict: whether numbers that float32 rounds are an error.
+        on_missing: whether a source that cannot be read is an error, or masked and listed in the manifest.
         block_bytes: what a read block may take.
         fill: names of the sources whose masked observations stay in place, holding ``defaultValue``, instead
             of dropping out of their arrays.
@@ -83,6 +84,7 @@ class ExportPlan:
     naming: Naming = "drive"
     mask_band: str | None = None
     strict: bool = False
+    on_missing: Literal["error", "mask"] = "error"
     block_bytes: int = BLOCK_BYTES
     fill: frozenset[str] = frozenset()
     clip: ClipRegion | None = None

@@ -61,6 +61,7 @@ def plan_to_json(plan: ExportPlan) -> dict[str, Any]:
         "gzip": plan.gzip if plan.options.compressed else None,
         "naming": plan.naming,
         "strict": plan.strict,
+        "onMissing": plan.on_missing,
         "blockBytes": plan.block_bytes,
         "split": None if plan.split is None else plan.split.to_mapping(),
         "keep": None if plan.keep is None else plan.keep.to_mapping(),

@@ -21,6 +21,7 @@ from patchbeam.errors import CountMismatch, OutputExists, WriteFailed
 from patchbeam.export import temporary_folder
 from patchbeam.finished_shards import begin_publication, published_names
 from patchbeam.lock import LockTicket
+from patchbeam.missing import masked_windows
 from patchbeam.mixer import Mixer
 from patchbeam.outputs import outputs_there, shard_names, split_names
 from patchbeam.plan import ExportPlan
@@ -64,7 +65,8 @@ def publish(
     folder = temporary_folder(plan)
     names = shard_names(plan, summary, shards)
     final_manifest = manifest_name(plan.output)
-    manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names])
+    missing = masked_windows(folder) if plan.on_missing == "mask" else {}
+    manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names], missing)
     text = manifest.to_text().encode()
     if not any(storage.exists(shard.path) for shard in shards) and _holds(final_manifest, text):
         return final_manifest  # an attempt whose success got lost has done it all

@@ -134,5 +134,7 @@ def _given_up(error: OSError, tries: int) -> OSError:
         if isinstance(error, kind):
             failure = kind(f"{error} (tried {tries} times)")
             failure.errno = error.errno
+            if isinstance(failure, ReadFailed):
+                failure.source = getattr(error, "source", None)
             return failure
     return error

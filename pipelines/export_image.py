@@ -100,9 +100,9 @@ def run_export(
         # once more: a run that held the lock until now may have published
         _check(plan, folder, overwrite=overwrite, resume=resume)
         check_leftovers(plan, resume=resume, overwrite=overwrite)
-        finished = _begin(plan, folder, resume=resume)
-        build(pipeline, plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
         try:
+            finished = _begin(plan, folder, resume=resume)
+            build(pipeline, plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
             pipeline.run().wait_until_finish()
         except BaseException as error:
             if was_interrupted(error) and not is_local(options):

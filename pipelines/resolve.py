@@ -88,6 +88,7 @@ def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
         naming=job.naming,
         mask_band=job.mask_band,
         strict=job.strict,
+        on_missing=job.on_missing,
         block_bytes=job.block_bytes,
         fill=frozenset(name for name, model in job.sources.items() if model.masked_observations == "fill"),
         clip=clip_region(grid_options, grid),

@@ -262,11 +262,20 @@ class ManifestSplits(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile(Entry):
-    """A source file as it was when it was read: size, and modification time (ISO 8601) or etag."""
+    """A source file as it was when it was read.
+
+    Attributes:
+        path: of the file.
+        size_bytes: its size.
+        modified: modification time (ISO 8601) or etag.
+        masked_windows: column, row, width and height in pixels of the grid, where it could not be read and
+            was masked instead.
+    """
 
     path: str
     size_bytes: int | None = None
     modified: str | None = None
+    masked_windows: tuple[tuple[int, int, int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

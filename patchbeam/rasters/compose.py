@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 
 from patchbeam.elements import Mask
@@ -17,8 +19,14 @@ MOST_BYTES = 64 << 20
 """What a composite may hold of one thread's part beside its result; larger parts are done tile by tile."""
 
 
-def fill(layers: Layers, rect: Rect, scenes: Scenes) -> None:
+def fill(layers: Layers, rect: Rect, scenes: Scenes, without: Set[str] = frozenset()) -> None:
     """Reads a rectangle of the grid into ``layers``.
+
+    Args:
+        layers: what is read, and where it goes.
+        rect: in pixels of the grid.
+        scenes: the source's files.
+        without: paths of files that count as masked everywhere.
 
     Raises:
         ReadFailed: a file cannot be read, or a value does not fit into the band's type.
@@ -26,7 +34,7 @@ def fill(layers: Layers, rect: Rect, scenes: Scenes) -> None:
     if scenes.burner is not None:
         burn_into(layers, rect, scenes.burner)
         return
-    placements = _claims(layers, rect, scenes)
+    placements = _claims(layers, rect, scenes, without)
     kind = COMPOSITES[layers.compose]
     work = work_type(layers, [p.file for p in placements]) if placements else layers.values.dtype
     # a median holds every file's values twice, in the order read and sorted, and their validity
@@ -36,7 +44,7 @@ def fill(layers: Layers, rect: Rect, scenes: Scenes) -> None:
         parts = list(tiles(rect, placements, max(1, MOST_BYTES // max(1, held * len(layers.names)))))
     for part in parts:
         composite = kind(layers.part(rect, part), part, work)
-        for placement in placements if part == rect else _claims(layers, part, scenes):
+        for placement in placements if part == rect else _claims(layers, part, scenes, without):
             if composite.full:
                 break
             composite.begin()
@@ -44,9 +52,9 @@ def fill(layers: Layers, rect: Rect, scenes: Scenes) -> None:
         composite.finish()
 
 
-def _claims(layers: Layers, rect: Rect, scenes: Scenes) -> list[Placement]:
+def _claims(layers: Layers, rect: Rect, scenes: Scenes, without: Set[str]) -> list[Placement]:
     """Returns the files to be read in the order of their claim."""
-    placements = scenes.touching(rect)
+    placements = [p for p in scenes.touching(rect) if p.file.path not in without]
     if layers.number is not None:
         placements = [p for p in placements if p.number == layers.number]
     if layers.compose == "last":

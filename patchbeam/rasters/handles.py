@@ -65,6 +65,7 @@ class Handles:
             kind = ReadFailed if there else SourceUnreadable
             failure = kind(f"{path} cannot be opened any more: {e}; has it been moved or changed?")
             failure.errno = errno.EIO if there else errno.ENOENT
+            failure.source = path
             raise failure from e
         mine[key] = dataset
         while len(mine) > self.max_open:

@@ -103,6 +103,7 @@ def read_piece(
         )
         # GDAL gives no number. A failed read may pass; bytes that cannot be decoded stay as they are.
         failure.errno = None if damaged else errno.EIO
+        failure.source = header.path
         raise failure from e
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,13 @@ class ImageReader:
         self._scenes: dict[str, Scenes] = {}
         self._types: dict[str, tuple[tuple[str, ...], ...]] = {}
 
-    def read(self, window: Window) -> list[BandPixels]:
+    def read(self, window: Window, without: Set[str] = frozenset()) -> list[BandPixels]:
         """Returns one :class:`BandPixels` a band.
 
         Args:
             window: in pixels of the grid; may lie outside it. Pixels outside the grid are read wherever
                 a source has them.
+            without: paths of files that count as masked everywhere.
 
         Raises:
             ReadFailed: a file cannot be read, or a value does not fit into the band's type.
@@ -92,7 +93,7 @@ class ImageReader:
         def work(part: Rect) -> None:
             with rasterio.Env(GDAL_CACHEMAX=cache, **GDAL_OPTIONS):
                 for layers in runs:
-                    fill(layers.part(rect, part), part, self._index(layers.source.name))
+                    fill(layers.part(rect, part), part, self._index(layers.source.name), without)
 
         for _ in self._pool.map(work, parts):
             pass

@@ -242,6 +242,9 @@ class ExportImageJob(Model):
         "basic", description="full: percentiles of every band besides"
     )
     strict: Flag = Field(False, description="refuse numbers that float32 would round")
+    on_missing: Literal["error", "mask"] = Field(
+        "error", description="mask: a source that cannot be read after retries is masked there, and listed"
+    )
     block_bytes: Annotated[Whole, Field(ge=1 << 16, le=1 << 40)] = Field(
         BLOCK_BYTES, description="bound on one read block"
     )

@@ -69,7 +69,7 @@ def interrupted(scene: Path, folder: Path, when: Callable[[Path], bool]) -> tupl
 
 
 def pieces(at_least: int) -> Callable[[Path], bool]:
-    return lambda out: sum(1 for _ in out.glob(".scene-*.tmp/*")) >= at_least
+    return lambda out: sum(1 for _ in out.glob(".scene-*.tmp/*-0*")) >= at_least
 
 
 @pytest.mark.parametrize("at_least", [1, 40])

@@ -89,7 +89,7 @@ def test_file_that_goes_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> N
     original = export_image.check_destination
 
     def remove_then_check(*arguments: object, **options: object) -> None:
-        (place.folder / "gone.tif").unlink()
+        (place.folder / "gone.tif").unlink(missing_ok=True)
         original(*arguments, **options)
 
     monkeypatch.setattr(export_image, "check_destination", remove_then_check)

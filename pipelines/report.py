@@ -1,0 +1,60 @@
+"""``--report FILE``: what a run has done, as JSON, also when it fails; for whatever started it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from patchbeam import storage
+from patchbeam.errors import PatchbeamError
+
+_INTERRUPTED = 130
+
+
+@contextmanager
+def reporting(path: str | None, job: str, file: str) -> Iterator[dict[str, Any]]:
+    """Yields a mapping that goes into the report; the rest is what happens inside.
+
+    Args:
+        path: where the report is written, local or ``gs://``; ``None`` for nowhere.
+        job: the kind of job.
+        file: the job file.
+
+    Raises:
+        WriteFailed: the job has succeeded, and its report cannot be written.
+    """
+    facts: dict[str, Any] = {}
+    started, begin = datetime.now(UTC), time.monotonic()
+
+    def write(status: str, exit_status: int, error: str | None = None) -> None:
+        if path is None:
+            return
+        report = {
+            "job": job,
+            "file": file,
+            "status": status,
+            "exitStatus": exit_status,
+            "error": error,
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - begin, 3),
+            **facts,
+        }
+        storage.write_atomic(path, json.dumps(report, indent=2).encode() + b"\n")
+
+    try:
+        yield facts
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt | click.Abort)
+        exit_status = _INTERRUPTED if interrupted else getattr(error, "exit_status", 1)
+        try:
+            write("interrupted" if interrupted else "failed", exit_status, str(error))
+        except PatchbeamError as second:  # the first error is the one to be told
+            click.echo(f"patchbeam: the report could not be written: {second}", err=True)
+        raise
+    write("done", 0)
