@@ -108,6 +108,10 @@ class BlockEncoder(ABC):
             block: the pixels; without bands when no patch of it is chosen by its place.
             drawn: of each patch its split or -1, after a draw that pixels decide; ``None`` without one.
         """
+        # the next run is encoded while the caller compresses and stores the last one
+        yield from self.pool.ahead(self._runs(block, drawn))
+
+    def _runs(self, block: PixelBlock, drawn: Parts | None) -> Iterator[RecordRun]:
         worth = self._worth(block)
         for run in self.blocks.runs(block.block):
             indices = self.blocks.chosen(run, drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -39,6 +39,7 @@ class Pool:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._executor: ThreadPoolExecutor | None = None
+        self._ahead: ThreadPoolExecutor | None = None
         _POOLS.add(self)
 
     def map(self, function: Callable[..., R], *items: Iterable[Any]) -> Iterator[R]:
@@ -49,11 +50,33 @@ class Pool:
             self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="patchbeam")
         return self._executor.map(function, *items)
 
+    def ahead(self, items: Iterable[R]) -> Iterator[R]:
+        """Yields what an iterator yields, making the next item while the caller works on the last one.
+
+        One item is ahead at the most, made by a thread of its own; errors are raised at their place.
+        """
+        source = iter(items)
+        if self.threads <= 1:
+            yield from source
+            return
+        if self._ahead is None:
+            self._ahead = ThreadPoolExecutor(1, thread_name_prefix="patchbeam-ahead")
+        end = object()
+        coming = self._ahead.submit(next, source, end)
+        try:
+            while (item := coming.result()) is not end:
+                coming = self._ahead.submit(next, source, end)
+                yield item  # type: ignore[misc]
+        finally:
+            # who stops early must not leave an iterator at work behind
+            wait([coming])
+
     def close(self) -> None:
         """Ends the threads; waits for work that has begun."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
-            self._executor = None
+        for executor in (self._ahead, self._executor):
+            if executor is not None:
+                executor.shutdown(wait=True, cancel_futures=True)
+        self._ahead = self._executor = None
 
     def __enter__(self) -> Pool:
         return self
