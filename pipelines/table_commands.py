@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from patchbeam.tables.libraries import check_arrow
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -32,6 +34,7 @@ def export_table_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
 ) -> None:
     """Export features as training records. What follows -- goes to Beam."""
+    check_arrow()
     from pipelines.export_table import run_export_table
     from pipelines.resolve_table import load_export_table
     from pipelines.table_text import export_text
@@ -47,6 +50,7 @@ def import_table_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
 ) -> None:
     """Make a table of records. What follows -- goes to Beam."""
+    check_arrow()
     from pipelines.import_table import resolve_import_table, run_import_table
     from pipelines.resolve_table import load_import_table
     from pipelines.table_text import import_text

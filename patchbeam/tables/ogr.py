@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyogrio
 
 from patchbeam.errors import JobError, ReadFailed, nearest
 from patchbeam.tables.columns import Column, column_of, json_kind, mixed
+from patchbeam.tables.libraries import need_pyogrio
 from patchbeam.tables.source import INDEX, TableSource
 
 # Formats whose readers get to any row without reading the others.
@@ -23,6 +23,7 @@ def _gdal_path(path: str) -> str:
 
 
 def _choose_layer(path: str, layer: str | None) -> str:
+    pyogrio = need_pyogrio()
     try:
         names = [str(name) for name, _ in pyogrio.list_layers(_gdal_path(path))]
     except pyogrio.errors.DataSourceError as error:
@@ -51,6 +52,7 @@ def open_ogr(path: str, *, layer: str | None, crs: str | None) -> TableSource:
     Raises:
         JobError: as :func:`patchbeam.tables.readers.open_table`.
     """
+    pyogrio = need_pyogrio()
     name = _choose_layer(path, layer)
     try:
         info = pyogrio.read_info(_gdal_path(path), layer=name, force_feature_count=True)
@@ -129,6 +131,7 @@ def read(
     source: TableSource, columns: list[str], geometry: bool, first: int, rows: int, batch_rows: int
 ) -> Iterator[_Batch]:
     """Yields properties, feature numbers and geometries of consecutive features."""
+    pyogrio = need_pyogrio()
     try:
         with pyogrio.open_arrow(
             _gdal_path(source.path),

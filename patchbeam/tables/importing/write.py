@@ -13,6 +13,7 @@ from pyproj import CRS
 
 from patchbeam.errors import JobError, WriteFailed, nearest
 from patchbeam.tables.importing.columns import GeometryColumns, geometry_wkb
+from patchbeam.tables.libraries import need_pyogrio
 
 DRIVERS = {
     ".parquet": "Parquet",
@@ -25,6 +26,7 @@ DRIVERS = {
 }
 """Suffix → format."""
 
+_BY_GDAL = {"GPKG", "GeoJSON"}
 _NESTED = {"Parquet", "GeoJSON"}
 _GEOMETRY = "geometry"
 
@@ -33,13 +35,15 @@ def driver_of(output: str, suffix: str) -> str:
     """Returns the format of a file by its suffix.
 
     Raises:
-        JobError: the suffix is not known.
+        JobError: the suffix is not known, or the format needs a library that is not installed.
     """
     if suffix not in DRIVERS:
         raise JobError(
             f"output: {output}: {suffix or 'no suffix'!r} does not say the format; end it in one of "
             f"{', '.join(DRIVERS)}{nearest(suffix, DRIVERS)}"
         )
+    if DRIVERS[suffix] in _BY_GDAL:
+        need_pyogrio()  # before any work
     return DRIVERS[suffix]
 
 
@@ -157,10 +161,8 @@ def _vector(
     geometry: GeometryColumns | None,
     layer: str,
 ) -> None:
-    import pyogrio
-
     reader = pa.RecordBatchReader.from_batches(schema, batches)
-    pyogrio.write_arrow(
+    need_pyogrio().write_arrow(
         reader,
         path,
         layer=layer,
