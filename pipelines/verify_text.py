@@ -8,7 +8,7 @@ from patchbeam import storage
 from patchbeam.verify import ABOUT, Report
 from pipelines.plan_text import size_text
 
-_MOST = 100
+_MOST = 10
 
 
 def verify_text(report: Report) -> str:

@@ -133,6 +133,9 @@ class _Verification:
         return self.manifest is not None and self.manifest.format_options.sequence_data
 
     def _layout(self) -> LayoutCheck:
+        if self.files.manifest_path is None and self.files.mixer_path is None:
+            # a table's features are optional and have lengths of their own: nothing says what is due
+            return LayoutCheck(None, sequence=False, anything=True)
         if self.manifest is None:
             return LayoutCheck(None, sequence=False)
         problem = describes_records(self.manifest)
@@ -152,13 +155,17 @@ class _Verification:
         )
         features = layout.expected or ()
         as_due = ", as the manifest says" if self.manifest is not None else ", the same in all"
-        self._note("layout", f"{_of(len(features), 'feature')} in each record{as_due}")
+        if layout.anything:
+            self.skipped["layout"] = "a table or records without sidecars: framing and checksums only"
+        else:
+            self._note("layout", f"{_of(len(features), 'feature')} in each record{as_due}")
         self._note("shards", f"{_of(len(self.files.shards), 'shard')}, none missing")
         if self.manifest is not None:
             self._note("stored", f"size and checksum of {_of(len(checked), 'file')}")
             self.findings += check_shards(self.files, self.manifest, checked)
             if index:
                 self.findings += check_index(self.files, self.manifest, index, checked)
+            self._not_compared(self.manifest, checked, index)
         elif self.files.mixer is not None and self.files.shards:
             lengths = [(shape.name, shape.length) for shape in features]
             pixels = math.prod(self.files.mixer.patch_width_height)
@@ -167,6 +174,23 @@ class _Verification:
             self.findings += check_counts(self.files.mixer, files, lengths, sequence=sequence)
         elif self.files.mixer is not None:
             self.findings.append(Finding(about="shards", file=self.files.prefix, text="there are no shards"))
+
+    def _not_compared(self, manifest: Manifest, checked: dict[str, CheckedFile], index: Members) -> None:
+        """Takes back that all is right with what damaged records leave in the dark or explain."""
+        told = {finding.file for finding in self.findings if finding.about == "stored"}
+        crcs = {path: shard.crc32c for path, shard in zip(self.files.shards, manifest.shards, strict=True)}
+        differ = [
+            path
+            for path, file in checked.items()
+            if path not in told and (file.facts is None or file.facts.crc32c != crcs[path])
+        ]
+        dark = [path for path in index if path in checked and (checked[path].findings or path in differ)]
+        unlike: list[tuple[About, list[str]]] = [("stored", differ), ("index", dark)]
+        for about, paths in unlike:
+            if paths and about in self.checked:
+                del self.checked[about]
+                what = "not what the manifest says" if about == "stored" else "not compared"
+                self.skipped[about] = f"{_of(len(paths), 'file')} {what}, see the damage below"
 
     def _again(self, checked: list[CheckedFile]) -> None:
         """What needs records by number, and so a set that is whole."""
