@@ -132,7 +132,7 @@ def _middle(key: int, integers: bool) -> float:
     start, end = struct.unpack("<ff", struct.pack("<II", key << 16, (key << 16) | 0xFFFF))
     if math.isinf(start):
         return float(start)
-    first, last = min(start, end), max(start, end)
+    first, last = float(min(start, end)), float(max(start, end))
     if integers and math.ceil(first) <= math.floor(last):
         first, last = math.ceil(first), math.floor(last)
     return (first + last) / 2

@@ -248,6 +248,8 @@ def read_index(files: ExportFiles, manifest: Manifest) -> tuple[Members, list[Fi
         text = f"tells of {len(shards)} shards, and the manifest of {len(manifest.shards)}"
         return {}, [Finding(about="index", file=path, text=text)]
     members = np.stack([records, sizes], axis=1)
+    if not files.shards:
+        return {}, []  # every patch was dropped
     cuts = np.cumsum(shards)[:-1]
     return dict(zip(files.shards, np.split(members, cuts), strict=True)), []
 
