@@ -72,6 +72,27 @@ def kept_patches(blocks: BlockGrid, block: PixelBlock, run: Run, threshold: floa
     return indices[share <= threshold]
 
 
+def masked_patches(blocks: BlockGrid, block: PixelBlock) -> int:
+    """Returns how many patches of a block have a masked pixel, margins aside.
+
+    Args:
+        blocks: the read blocks.
+        block: one of them, with its bands.
+    """
+    patches = blocks.patches
+    column, row, columns, rows = blocks.extent(block.block)
+    width, height = patches.patch_width_height
+    whole: Mask = np.ones((rows, columns), np.bool_)
+    if block.valid is not None:
+        x, y = patches.margin_width_height
+        inner = block.valid[y : y + rows * height, x : x + columns * width]
+        whole = np.asarray(inner.reshape(rows, height, columns, width).all(axis=(1, 3)))
+    # pixels beyond the grid are masked in the patches that reach over its edge
+    whole[:, max(0, patches.width // width - column) :] = False
+    whole[max(0, patches.height // height - row) :] = False
+    return int(np.count_nonzero(~whole))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """What is counted of a band beside its moments.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from patchbeam import counts
 from patchbeam.elements import Piece
 from patchbeam.finished import load_finished
 from patchbeam.plan import ExportPlan
@@ -54,7 +55,9 @@ class CreateReadBlocks(beam.PTransform):  # type: ignore[misc]
 
 
 def _pieces_of(path: str) -> Iterator[Piece]:
-    return iter(load_finished(path).pieces)
+    pieces = load_finished(path).pieces
+    counts.advance("patches", sum(piece.patches for piece in pieces), skipped=True)
+    return iter(pieces)
 
 
 class FinishedPieces(beam.PTransform):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from patchbeam.pool import Pool
 from patchbeam.shards import Shard
 from patchbeam.summary import Summary
 from transforms import coders as coders
+from transforms.meters import Advance, counter, distribution
 from transforms.write import gather
 
 
@@ -25,11 +26,21 @@ class _WriteRanges(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._pool = Pool(self._threads)
         self._writer = RangeWriter(self._plan, self._pool)
-        self._items = beam.metrics.Metrics.counter("patchbeam", "items_written")
+        self._items, self._bytes = counter("items_written"), counter("bytes_encoded")
+        self._stored, self._sizes = counter("bytes_stored"), distribution("piece_bytes")
+        self._advance = Advance("items")
 
     def process(self, task: tuple[int, int]) -> Iterator[Piece]:
-        yield from self._writer.write(*task)
+        pieces = list(self._writer.write(*task))
+        encoded = sum(int(piece.members[:, 1].sum()) for piece in pieces)
         self._items.inc(task[1])
+        self._bytes.inc(encoded)
+        self._advance(task[1], encoded)
+        for piece in pieces:
+            size = int(piece.members[:, 2].sum())
+            self._stored.inc(size)
+            self._sizes.update(size)
+            yield piece
 
     def teardown(self) -> None:
         if hasattr(self, "_pool"):

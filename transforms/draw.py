@@ -8,10 +8,10 @@ import apache_beam as beam
 
 from patchbeam.draw import Drawn, Holding, LabelReader, draw_patches, drawn_parts
 from patchbeam.plan import ExportPlan
-from patchbeam.retry import take_count
 from patchbeam.selection import Parts
 from transforms import coders as coders
 from transforms.blocks import CreateReadBlocks
+from transforms.meters import Advance, Reading
 from transforms.write import gather
 
 
@@ -22,11 +22,13 @@ class _ReadLabels(beam.DoFn):  # type: ignore[misc]
 
     def setup(self) -> None:
         self._reader = LabelReader(self._plan, threads=self._threads)
-        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
+        self._reading, self._advance = Reading(), Advance("label_blocks")
 
     def process(self, block: int) -> Iterator[Holding]:
-        yield self._reader.holding(block)
-        self._retries.inc(take_count())
+        holding = self._reader.holding(block)
+        self._reading.take()
+        self._advance(1)
+        yield holding
 
     def teardown(self) -> None:
         if hasattr(self, "_reader"):

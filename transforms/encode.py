@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from patchbeam.cut import masked_patches
 from patchbeam.draw import Drawn
 from patchbeam.elements import PixelBlock, RecordRun
 from patchbeam.export import block_encoder
@@ -13,6 +14,7 @@ from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from transforms import coders as coders
 from transforms.draw import DrawnParts
+from transforms.meters import counter, distribution
 
 
 class _EncodeBlock(beam.DoFn):  # type: ignore[misc]
@@ -24,12 +26,19 @@ class _EncodeBlock(beam.DoFn):  # type: ignore[misc]
         self._pool = Pool(self._threads)
         self._encoder = block_encoder(self._plan, self._pool)
         self._parts = DrawnParts(self._plan)
-        self._records = beam.metrics.Metrics.counter("patchbeam", "records_encoded")
-        self._dropped = beam.metrics.Metrics.counter("patchbeam", "patches_dropped")
+        self._records, self._bytes = counter("records_encoded"), counter("bytes_encoded")
+        self._dropped, self._masked = counter("patches_dropped"), counter("patches_masked")
+        self._sizes, self._of_block = distribution("run_bytes"), distribution("block_patches_masked")
 
     def process(self, block: PixelBlock, drawn: Drawn | None = None) -> Iterator[RecordRun]:
+        if block.bands:
+            masked = masked_patches(self._plan.blocks, block)
+            self._masked.inc(masked)
+            self._of_block.update(masked)
         for run in self._encoder.runs(block, self._parts.of(drawn)):
             self._records.inc(run.records)
+            self._bytes.inc(len(run.data))
+            self._sizes.update(len(run.data))
             self._dropped.inc(run.patches - int(run.kept[:, 1].sum()))
             yield run
 

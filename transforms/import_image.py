@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
+import numpy as np
 
 from patchbeam import storage
 from patchbeam.errors import CountMismatch
@@ -16,6 +17,7 @@ from patchbeam.mosaic.tiles import import_name
 from patchbeam.pool import Pool
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.index import FileIndex, index_file
+from transforms.meters import Advance, Reading, counter, distribution
 from transforms.write import gather
 
 _Task = tuple[int, str, MemberRange | None]
@@ -31,13 +33,19 @@ class _IndexFiles(beam.DoFn):  # type: ignore[misc]
         self._folder = folder
         self._threads = threads
 
+    def setup(self) -> None:
+        self._records, self._advance = counter("records_indexed"), Advance("files")
+
     def process(self, tasks: Sequence[_Task]) -> Iterator[tuple[int, FileIndex]]:
         def index(task: _Task) -> tuple[int, FileIndex]:
             number, name, members = task
             return number, index_file(name, spool_folder=self._folder, members=read_members(members))
 
         with Pool(self._threads) as pool:
-            yield from pool.map(index, tasks)
+            for number, file in pool.map(index, tasks):
+                self._records.inc(file.records)
+                self._advance(1, file.size_bytes)
+                yield number, file
 
 
 class IndexRecords(beam.PTransform):  # type: ignore[misc]
@@ -112,14 +120,24 @@ class _MakeTile(beam.DoFn):  # type: ignore[misc]
         self._maker: TileMaker | None = None
 
     def setup(self) -> None:
-        self._tiles = beam.metrics.Metrics.counter("patchbeam", "tiles_made")
+        self._tiles, self._patches = counter("tiles_made"), counter("patches_placed")
+        self._stored, self._sizes = counter("bytes_stored"), distribution("tile_bytes")
+        self._reading, self._advance = Reading(), Advance("tiles")
 
     def process(self, tile: int) -> Iterator[TileDone]:
         if self._maker is None:
             files, schema, order = load_state(state_path(self._plan))
             self._maker = TileMaker(self._plan, files, schema, threads=self._threads, order=order)
-        yield self._maker.make(tile)
+            self._pixel_bytes = len(schema.names) * np.dtype(schema.type).itemsize
+        done = self._maker.make(tile)
+        window = self._plan.tiles.window(tile)
         self._tiles.inc()
+        self._patches.inc(done.patches)
+        self._stored.inc(done.size_bytes)
+        self._sizes.update(done.size_bytes)
+        self._reading.take()
+        self._advance(1, window.width * window.height * self._pixel_bytes)
+        yield done
 
     def teardown(self) -> None:
         if self._maker is not None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import apache_beam as beam
 
-from patchbeam import storage
+from patchbeam import counts, storage
 from patchbeam.records.files import RecordFiles
 from patchbeam.tables.importing.infer import Inferred, merge
 from patchbeam.tables.importing.plan import (
@@ -21,6 +21,7 @@ from patchbeam.tables.importing.plan import (
     publish_table,
     tasks,
 )
+from transforms.meters import Advance
 from transforms.write import gather
 
 REPORT = "report.json"
@@ -32,8 +33,13 @@ class _Infer(beam.DoFn):  # type: ignore[misc]
     def __init__(self, files: RecordFiles) -> None:
         self._files = files
 
+    def setup(self) -> None:
+        self._advance = Advance("records_looked_at")
+
     def process(self, task: _Range) -> Iterator[tuple[int, Inferred]]:
-        yield task[0], infer_range(self._files, *task)
+        inferred = infer_range(self._files, *task)
+        self._advance(task[1], counts.take("record_bytes"))
+        yield task[0], inferred
 
 
 class InferColumns(beam.PTransform):  # type: ignore[misc]
@@ -79,9 +85,14 @@ class _Decode(beam.DoFn):  # type: ignore[misc]
         self._plan = plan
         self._files = files
 
+    def setup(self) -> None:
+        self._advance = Advance("records")
+
     def process(self, task: tuple[TableSchema, _Range]) -> Iterator[tuple[TableSchema, TablePiece]]:
         schema, (first, count) = task
-        yield schema, decode_range(self._plan, schema, self._files, first, count)
+        piece = decode_range(self._plan, schema, self._files, first, count)
+        self._advance(count, counts.take("record_bytes"))
+        yield schema, piece
 
 
 class _Write(beam.DoFn):  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import apache_beam as beam
@@ -10,9 +11,9 @@ from patchbeam.draw import Drawn
 from patchbeam.elements import PixelBlock
 from patchbeam.export import BlockReader
 from patchbeam.plan import ExportPlan
-from patchbeam.retry import take_count
 from transforms import coders as coders
 from transforms.draw import DrawnParts
+from transforms.meters import Reading, counter, distribution
 
 
 class _ReadBlock(beam.DoFn):  # type: ignore[misc]
@@ -23,15 +24,20 @@ class _ReadBlock(beam.DoFn):  # type: ignore[misc]
     def setup(self) -> None:
         self._reader = BlockReader(self._plan, threads=self._threads)
         self._parts = DrawnParts(self._plan)
-        self._blocks = beam.metrics.Metrics.counter("patchbeam", "blocks_read")
-        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
-        self._bytes = beam.metrics.Metrics.counter("patchbeam", "bytes_read")
+        self._reading = Reading()
+        self._blocks, self._bytes = counter("blocks_read"), counter("bytes_read")
+        self._sizes, self._times = distribution("block_bytes"), distribution("block_read_ms")
 
     def process(self, block: int, drawn: Drawn | None = None) -> Iterator[PixelBlock]:
+        begun = time.perf_counter()
         pixels = self._reader.read(block, self._parts.of(drawn))
-        self._blocks.inc()
-        self._retries.inc(take_count())
-        self._bytes.inc(sum(band.values.nbytes for band in pixels.bands))
+        self._reading.take()
+        if pixels.bands:  # else no patch of it is chosen and nothing was read
+            size = sum(band.values.nbytes for band in pixels.bands)
+            self._blocks.inc()
+            self._bytes.inc(size)
+            self._sizes.update(size)
+            self._times.update(round(1000 * (time.perf_counter() - begun)))
         yield pixels
 
     def teardown(self) -> None:

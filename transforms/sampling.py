@@ -23,6 +23,7 @@ from patchbeam.tables.sampling.plan import OUTSIDE, SamplePlan
 from patchbeam.tables.sampling.spool import GatherTask, Stretches, write_index
 from patchbeam.tables.source import FeatureBatch
 from transforms import coders as coders
+from transforms.meters import Advance, Reading, counter
 from transforms.write import gather
 
 _NEVER = -2
@@ -67,7 +68,8 @@ class _Sample(beam.DoFn):  # type: ignore[misc]
 
     def setup(self) -> None:
         self._sampler = BlockSampler(self._plan, threads=self._threads)
-        self._blocks = beam.metrics.Metrics.counter("patchbeam", "blocks_read")
+        self._blocks, self._reading = counter("blocks_read"), Reading()
+        self._advance = Advance("features_sampled")
 
     def process(self, task: GatherTask) -> Iterator[RecordRun | Stretches]:
         done = 0
@@ -77,6 +79,8 @@ class _Sample(beam.DoFn):  # type: ignore[misc]
             else:
                 yield block_run(task, done, records, len(self._plan.columns))
             done += len(records.sizes)
+            self._reading.take()
+            self._advance(len(records.sizes), len(records.data))
         self._blocks.inc(task.key != OUTSIDE)
 
     def teardown(self) -> None:
@@ -136,12 +140,15 @@ class _Draw(beam.DoFn):  # type: ignore[misc]
 
     def setup(self) -> None:
         self._drawer = BlockDrawer(self._plan, threads=self._threads)
+        self._reading, self._advance = Reading(), Advance("label_blocks")
 
     def process(self, blocks: tuple[int, int]) -> Iterator[dict[int, Candidates]]:
         assert self._plan.draw is not None
         found: dict[int, Candidates] = {}
         for block in range(*blocks):
             found = merge([found, self._drawer.draw(block)], self._plan.draw.per_class)
+            self._reading.take()
+            self._advance(1)
         yield found
 
     def teardown(self) -> None:

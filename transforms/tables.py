@@ -18,6 +18,7 @@ from patchbeam.tables.publish import TableSummary, plan_files, publish
 from patchbeam.tables.readers import read_batches
 from patchbeam.tables.source import INDEX, FeatureBatch, TableSource
 from transforms import coders as coders
+from transforms.meters import Advance, Reading, counter, distribution
 from transforms.write import gather
 
 
@@ -32,7 +33,7 @@ class _ReadFeatures(beam.DoFn):  # type: ignore[misc]
             self._wanted["batch_rows"] = batch_rows
 
     def setup(self) -> None:
-        self._count = beam.metrics.Metrics.counter("patchbeam", "features_read")
+        self._count = counter("features_read")
 
     def process(self, task: tuple[int, int]) -> Iterator[FeatureBatch]:
         first, rows = task
@@ -131,11 +132,21 @@ class _WritePieces(beam.DoFn):  # type: ignore[misc]
             records_per_patch=1,
             pool=self._pool,
         )
-        self._records = beam.metrics.Metrics.counter("patchbeam", "records_encoded")
+        self._records, self._bytes = counter("records_encoded"), counter("bytes_encoded")
+        self._stored, self._sizes = counter("bytes_stored"), distribution("piece_bytes")
+        self._reading, self._advance = Reading(), Advance("features")
 
     def process(self, run: RecordRun) -> Iterator[Piece]:
+        pieces = list(self._writer.write(run))
+        self._reading.take()
         self._records.inc(run.records)
-        yield from self._writer.write(run)
+        self._bytes.inc(len(run.data))
+        self._advance(run.records, len(run.data))
+        for piece in pieces:
+            size = int(piece.members[:, 2].sum())
+            self._stored.inc(size)
+            self._sizes.update(size)
+            yield piece
 
     def teardown(self) -> None:
         if hasattr(self, "_pool"):

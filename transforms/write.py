@@ -19,11 +19,11 @@ from patchbeam.lock import LockTicket
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.publish import publish
-from patchbeam.retry import take_count
 from patchbeam.shards import Shard
 from patchbeam.summary import Summary, in_order, summarize
 from transforms import coders as coders
 from transforms.blocks import FinishedPieces
+from transforms.meters import Advance, Reading, counter, distribution
 
 
 class _WritePieces(beam.DoFn):  # type: ignore[misc]
@@ -35,16 +35,19 @@ class _WritePieces(beam.DoFn):  # type: ignore[misc]
         self._pool = Pool(self._threads)
         self._writer = piece_writer(self._plan, self._pool)
         self._folder = temporary_folder(self._plan)
-        self._stored = beam.metrics.Metrics.counter("patchbeam", "bytes_stored")
-        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
+        self._stored, self._sizes = counter("bytes_stored"), distribution("piece_bytes")
+        self._reading, self._advance = Reading(), Advance("patches")
 
     def process(self, run: RecordRun) -> Iterator[Piece]:
         pieces = list(self._writer.write(run))
         write_run(self._folder, pieces)
+        self._reading.take()
+        self._advance(run.patches, len(run.data))
         for piece in pieces:
-            self._stored.inc(int(piece.members[:, 2].sum()))
+            size = int(piece.members[:, 2].sum())
+            self._stored.inc(size)
+            self._sizes.update(size)
             yield piece
-        self._retries.inc(take_count())
 
     def teardown(self) -> None:
         if hasattr(self, "_pool"):
@@ -80,14 +83,16 @@ class _AssembleShards(beam.DoFn):  # type: ignore[misc]
 
     def setup(self) -> None:
         self._pool = Pool(self._threads)
-        self._retries = beam.metrics.Metrics.counter("patchbeam", "retries")
+        self._reading, self._advance = Reading(), Advance("shards")
 
     def process(self, group: tuple[Shard | Summary, ...]) -> Iterator[AssembledShard | Summary]:
         folder = temporary_folder(self._plan)
         profile = self._plan.gzip if self._plan.options.compressed else None
         shards = [task for task in group if isinstance(task, Shard)]
-        yield from self._pool.map(lambda shard: assemble(shard, folder, profile=profile), shards)
-        self._retries.inc(take_count())
+        for done in self._pool.map(lambda shard: assemble(shard, folder, profile=profile), shards):
+            self._reading.take()
+            self._advance(1, done.size_bytes)
+            yield done
         yield from (task for task in group if isinstance(task, Summary))
 
     def teardown(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from rasterio.errors import RasterioError
 from rasterio.windows import Window as FileWindow
 
+from patchbeam import counts
 from patchbeam.elements import Array, Mask
 from patchbeam.errors import ReadFailed, SourceUnreadable
 from patchbeam.rasters.files import RasterFile
@@ -93,6 +94,7 @@ def read_piece(
     window = FileWindow(rect.left, rect.top, rect.width, rect.height)
     try:
         values = dataset.read(list(indexes), window=window, out=out)
+        counts.add("reads")
         return values, file_valid(dataset, header, indexes, window, values, nodata)
     except RasterioError as e:
         cause = _cause(e)

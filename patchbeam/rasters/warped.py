@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from odc.geo.geobox import GeoBox
 
+from patchbeam import counts
 from patchbeam.elements import Array, Mask
 from patchbeam.rasters.coordinates import PixelMap, cut
 from patchbeam.rasters.footprints import Placement
@@ -82,6 +83,7 @@ class Warp:
         Raises:
             ReadFailed: the file cannot be read.
         """
+        counts.add("warps")
         most = MAX_SOURCE_PIXELS // len(indexes)
 
         def load(need: Rect) -> tuple[Array, Mask | None]:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 import pyarrow as pa
 
-from patchbeam import __version__, storage
+from patchbeam import __version__, counts, storage
 from patchbeam.errors import CorruptRecord, CountMismatch, JobError, OutputExists, OutputUnusable, nearest
 from patchbeam.records.files import RecordFiles
 from patchbeam.retry import retrying
@@ -143,10 +143,12 @@ def _batches(files: RecordFiles, first: int, count: int) -> Iterator[tuple[int, 
     for data in files.read_range(first, count):
         datas.append(data)
         if len(datas) == _BATCH_RECORDS:
+            counts.add("record_bytes", sum(map(len, datas)))
             yield at, len(datas), _decoded(files, at, datas)
             at += len(datas)
             datas = []
     if datas:
+        counts.add("record_bytes", sum(map(len, datas)))
         yield at, len(datas), _decoded(files, at, datas)
 
 
