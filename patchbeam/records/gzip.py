@@ -222,13 +222,20 @@ def inflate(data: Buffer) -> bytes:
     return out
 
 
+class Target(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: bytes, /) -> object:
+        """Takes bytes."""
+
+
 class Zlib6Writer:
     """Writes one gzip member as the service does: no name, no time, OS 255, zlib level 6.
 
     What is written depends on the whole content alone, not on how it is cut into writes.
     """
 
-    def __init__(self, target: BinaryIO) -> None:
+    def __init__(self, target: Target) -> None:
         """Writes to ``target``, which is left open.
 
         Raises:

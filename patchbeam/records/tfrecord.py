@@ -7,6 +7,7 @@ between two members, is a valid shorter file: counts in the manifest tell, nothi
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from os import PathLike, fspath
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from patchbeam.errors import CorruptRecord
 from patchbeam.records.crc import Buffer, masked_crc
-from patchbeam.records.gzip import GROUP_BYTES, Profile, Zlib6Writer, member, sniff
+from patchbeam.records.gzip import GROUP_BYTES, Profile, Target, Zlib6Writer, member, sniff
 from patchbeam.records.inflate import inflated
 from patchbeam.records.layout import FRAME_BYTES, MAX_MESSAGE_BYTES
 from patchbeam.records.parse import as_view
+from patchbeam.storage.replace import Replacing
 
 __all__ = ["frame", "masked_crc", "read_records", "record_offsets", "write_records"]
 
@@ -168,6 +170,8 @@ def read_records(
 def write_records(path: str | PathLike[str], datas: Iterable[Buffer], gzip: Profile | None = None) -> int:
     """Writes a file of records.
 
+    The file appears when all of it is written: where ``datas`` raises, what was there before stays.
+
     Args:
         path: of a local file, which is replaced.
         datas: the data of each record, without framing.
@@ -175,28 +179,39 @@ def write_records(path: str | PathLike[str], datas: Iterable[Buffer], gzip: Prof
 
     Returns:
         How many records were written.
+
+    Raises:
+        WriteFailed: it cannot be written.
     """
+    name = fspath(path)
+    if os.path.exists(name) and not os.path.isfile(name):  # a pipe or a device: nothing to put beside it
+        with open(name, "wb") as file:
+            return _write(file, datas, gzip)
+    with Replacing(name) as file:
+        return _write(file, datas, gzip)
+
+
+def _write(file: Target, datas: Iterable[Buffer], gzip: Profile | None) -> int:
     count = 0
-    with open(path, "wb") as file:
-        if gzip == "indexed":
-            group: list[bytes] = []
-            size = 0
-            for data in datas:
-                group.append(frame(data))
-                size += len(group[-1])
-                count += 1
-                if size >= GROUP_BYTES:
-                    file.write(member(b"".join(group), records=len(group)))
-                    group, size = [], 0
-            if group:
-                file.write(member(b"".join(group), records=len(group)))
-            return count
-        writer = Zlib6Writer(file) if gzip == "zlib6" else file
+    if gzip == "indexed":
+        group: list[bytes] = []
+        size = 0
         for data in datas:
-            writer.write(frame(data))
+            group.append(frame(data))
+            size += len(group[-1])
             count += 1
-        if isinstance(writer, Zlib6Writer):
-            writer.close()
+            if size >= GROUP_BYTES:
+                file.write(member(b"".join(group), records=len(group)))
+                group, size = [], 0
+        if group:
+            file.write(member(b"".join(group), records=len(group)))
+        return count
+    writer = Zlib6Writer(file) if gzip == "zlib6" else file
+    for data in datas:
+        writer.write(frame(data))
+        count += 1
+    if isinstance(writer, Zlib6Writer):
+        writer.close()
     return count
 
 

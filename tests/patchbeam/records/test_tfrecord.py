@@ -191,3 +191,24 @@ def test_memory_is_bounded_by_a_record(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_was_there_stays_when_writing_fails(tmp_path, profile):
+    path = written(tmp_path, DATAS, profile)
+    before = path.read_bytes()
+
+    def failing():
+        yield b"x" * 300_000
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_records(path, failing(), profile)
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == [path.name]
+    # so that a file can even be rewritten from itself
+    assert write_records(path, (bytes(r) * 2 for r in read_records(path)), profile) == len(DATAS)
+    assert [bytes(r) for r in read_records(path)] == [d * 2 for d in DATAS]
+
+
+def test_a_pipe_is_written_as_it_is(tmp_path):
+    assert write_records("/dev/null", DATAS) == len(DATAS)
