@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from patchbeam import storage
 from patchbeam.errors import LockHeld, OutputExists, PatchbeamError, ReadFailed
+from patchbeam.retry import retrying
 from patchbeam.storage.clock import age_s, touch
 
 STALE_S = 600.0
@@ -90,10 +91,13 @@ class OutputLock:
         self._kept = True
 
     def __enter__(self) -> Self:
+        content = self._content()
         try:
-            storage.create_new(self.ticket.path, self._content())
+            retrying(lambda: storage.create_new(self.ticket.path, content))
         except OutputExists:
-            self._take()
+            # a first try that failed after it had written leaves this run's own lock
+            if (_read(self.ticket.path) or {}).get("token") != self.ticket.token:
+                self._take()
         threading.Thread(target=self._renew, name="patchbeam-lock", daemon=True).start()
         return self
 

@@ -87,7 +87,7 @@ class FirstFails:
 
     def once(self, what: str, place: str) -> bool:
         # names of attempts differ in their suffix alone
-        key = what, re.sub(r"\.[0-9a-f]{8}$", "", place)
+        key = what, re.sub(r"[0-9a-f]{16}|\.[0-9a-f]{8}$", "", place)
         if key in self.failed:
             return False
         self.failed.add(key)
