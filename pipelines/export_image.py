@@ -33,8 +33,11 @@ from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import close_pools
 from patchbeam.records.names import manifest_name
+from patchbeam.retry import retrying
+from patchbeam.staged import stage_catalogues
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.local_paths import refuse_local_paths
 from transforms.blocks import CreateReadBlocks
 from transforms.draw import DrawPatches
 from transforms.encode import EncodeExamples
@@ -94,6 +97,8 @@ def run_export(
     """
     options, threads = beam_options(beam_arguments, workers)
     pipeline = new_pipeline(options)
+    sources = [(f"sources.{source.name}", file.path) for source in plan.sources for file in source.files]
+    refuse_local_paths(options, [("output", plan.output), *sources])
     folder = temporary_folder(plan)
     _check(plan, folder, overwrite=overwrite, resume=resume)
     with OutputLock(plan.output, take_over=resume) as lock:
@@ -102,7 +107,8 @@ def run_export(
         check_leftovers(plan, resume=resume, overwrite=overwrite)
         try:
             finished = _begin(plan, folder, resume=resume)
-            build(pipeline, plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
+            staged = stage_catalogues(plan, folder)
+            build(pipeline, staged, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
             pipeline.run().wait_until_finish()
         except BaseException as error:
             if was_interrupted(error) and not is_local(options):
@@ -131,7 +137,7 @@ def _check(plan: ExportPlan, folder: str, *, overwrite: bool, resume: bool) -> N
 def _begin(plan: ExportPlan, folder: str, *, resume: bool) -> str | None:
     """Makes the temporary prefix ready; returns the file that says what of it is finished."""
     if not resume:
-        storage.delete_tree(folder)
+        retrying(lambda: storage.delete_tree(folder))
         note_plan(plan)
         return None
     note_plan(plan)
