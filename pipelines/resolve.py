@@ -190,8 +190,11 @@ def sources_on(sources: Sequence[Source], grid: GeoBox, around: tuple[int, int])
         JobError: none covers any of the grid.
     """
     found = tuple(on_grid(source, grid, around) for source in sources)
-    if any(source.vector is None for source in found):
-        require_overlap(grid, [file.grid for s in found if s.vector is None for file in s.files])
+    # scenes of a catalogue have been found to touch the grid
+    if not any(source.catalogue and not source.series for source in found):
+        files = [file for source in found if source.vector is None for file in source.files]
+        if files:
+            require_overlap(grid, [file.grid for file in files])
     return found
 
 

@@ -82,8 +82,13 @@ def open_items(
     of_asset = mask is not None and isinstance(mask.band, str) and any(mask.band in i.assets for i in items)
     names = [*wanted, *([str(mask.band)] if mask is not None and of_asset else [])]
     jobs = [(item, asset) for asset in dict.fromkeys(names) for item in items]
+    # most need no file to be opened, and a thread for each would cost more than the work
+    told = [_told(item, asset, key, unscale, crs) for item, asset in jobs]
+    asked = [i for i, file in enumerate(told) if isinstance(file, str)]
     with Pool(READERS) as pool:
-        headers = list(pool.map(lambda job: _header(job[0], job[1], key, unscale, crs), jobs))
+        found = pool.map(lambda i: _read(jobs[i][0], jobs[i][1], str(told[i]), key, crs), asked)
+        opened = dict(zip(asked, found, strict=True))
+    headers = [opened[i] if isinstance(file, str) else file for i, file in enumerate(told)]
     by_asset = {
         asset: tuple(headers[i * len(items) : (i + 1) * len(items)])
         for i, asset in enumerate(dict.fromkeys(names))
@@ -143,7 +148,8 @@ def _only_asset(items: Sequence[Item], key: str) -> str:
     )
 
 
-def _header(item: Item, asset: str, key: str, unscale: bool, crs: str | None) -> RasterFile:
+def _told(item: Item, asset: str, key: str, unscale: bool, crs: str | None) -> RasterFile | str:
+    """Returns the header of an asset as the item tells it, else the path of its file."""
     what = f"{key}: {item.where}: item {item.id!r}"
     if asset not in item.assets:
         raise SourceError(
@@ -152,10 +158,13 @@ def _header(item: Item, asset: str, key: str, unscale: bool, crs: str | None) ->
         )
     told = item.assets[asset]
     path = resolve(str(told.get("href") or ""), item.where, item.root, f"{what}, asset {asset!r}")
-    if crs is None:
-        assumed = assumed_header(item, asset, path, scales=unscale)
-        if assumed is not None:
-            return assumed
+    header = assumed_header(item, asset, path, scales=unscale) if crs is None else None
+    return path if header is None else header
+
+
+def _read(item: Item, asset: str, path: str, key: str, crs: str | None) -> RasterFile:
+    """Returns the header of an asset's file, with what the item says of nodata, scale and offset."""
+    told = item.assets[asset]
     file = read_header(path, f"{key}: item {item.id!r}, asset {asset!r}", crs=crs)
     facts = band_facts(told)
     if len(facts) != file.count:
