@@ -86,7 +86,7 @@ def _what_differs(plan: ExportPlan, folder: str) -> str:
         return "its plan cannot be read"
     for key, old, new in _differences(before, now, ""):
         return f"{key} was {_short(old)} and is {_short(new)}"
-    return "the region differs"
+    return "the region, or what the job says of its sources, differs"
 
 
 def _files(state: dict[str, Any]) -> dict[str, Any]:

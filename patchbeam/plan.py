@@ -32,6 +32,7 @@ from patchbeam.options import FormatOptions
 from patchbeam.patches import Edge, PatchGrid
 from patchbeam.plan_json import plan_to_json
 from patchbeam.rasters.bands import Band
+from patchbeam.rasters.digest import sources_digest
 from patchbeam.rasters.source import Source
 from patchbeam.selection import Parts, SampleRule, SplitRule
 from patchbeam.shards import ShardBounds, shard_bounds
@@ -296,6 +297,7 @@ class ExportPlan:
         """A digest of all that decides a byte of the output: the plan, the sources, the encoders."""
         state = {
             "plan": self.to_json(),
+            "sources": sources_digest(self.sources),
             "block": [*self.blocks.columns_rows, self.blocks.run_patches],
             "clip": None if self.clip is None else hashlib.sha256(self.clip.edges.tobytes()).hexdigest(),
             "software": software_versions(),

@@ -12,7 +12,7 @@ from pyproj.exceptions import CRSError
 
 from patchbeam.elements import Array
 from patchbeam.errors import SourceError, nearest
-from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.files import RasterFile, size_and_time
 
 _INTEGERS = ("uint8", "int16", "uint16", "int32", "uint32")
 _PARQUET = (".parquet", ".geoparquet")
@@ -129,6 +129,7 @@ def stand_in(burn: Burn, name: str, grid: GeoBox | None = None) -> RasterFile:
     width, height = (1, 1) if grid is None else (grid.width, grid.height)
     a, b, c, d, e, f = (1.0, 0.0, 0.0, 0.0, -1.0, 0.0) if grid is None else tuple(grid.affine)[:6]
     crs = burn.crs_wkt if grid is None or grid.crs is None else str(grid.crs.to_wkt())
+    size_bytes, modified = size_and_time(burn.path)
     return RasterFile(
         path=burn.path,
         driver="vector",
@@ -145,6 +146,8 @@ def stand_in(burn: Burn, name: str, grid: GeoBox | None = None) -> RasterFile:
         scales=(1.0,),
         offsets=(0.0,),
         block_shapes=((min(_SIDE, height), min(_SIDE, width)),),
+        size_bytes=size_bytes,
+        modified=modified,
     )
 
 

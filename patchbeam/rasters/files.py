@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from affine import Affine
 from odc.geo.geobox import GeoBox
@@ -74,3 +76,11 @@ class RasterFile:
     def grid(self) -> GeoBox:
         """The file's own pixel grid."""
         return GeoBox((self.height, self.width), Affine(*self.transform), self.crs_wkt)
+
+
+def size_and_time(path: str) -> tuple[int | None, str | None]:
+    """Returns size and time of the last change of a local file, ``None`` twice where it is none."""
+    if not os.path.isfile(path):
+        return None, None
+    stat = os.stat(path)
+    return stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 from xml.sax.saxutils import unescape
@@ -17,7 +16,7 @@ from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError, RasterioIOError
 
 from patchbeam.errors import SourceError
-from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.files import RasterFile, size_and_time
 from patchbeam.rasters.georeference import crs_of, transform_of
 from patchbeam.rasters.lengths import check_length
 from patchbeam.rasters.masks import usable_nodata
@@ -143,13 +142,7 @@ def _header(
     usable = [usable_nodata(v, np.dtype(t)) for v, t in zip(raw_nodata, dataset.dtypes, strict=True)]
     structure = dataset.tags(ns="IMAGE_STRUCTURE")
     tags = dataset.tags()
-    size_bytes = modified = None
-    if local and os.path.isfile(path):
-        stat = os.stat(path)
-        size_bytes = stat.st_size
-        modified = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat()
-    elif not local:
-        size_bytes, modified = remote_version(path)
+    size_bytes, modified = size_and_time(path) if local else remote_version(path)
     return RasterFile(
         path=path,
         driver=dataset.driver,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import numpy as np
 import pytest
 from eager import export, plan_of, write_tif
 from option_scene import JOB, Reference, job_of, write_scene
+from pyproj import CRS
 
 from patchbeam.errors import GridError, JobError
 from patchbeam.plan import ExportPlan
+from patchbeam.rasters.burn import Burn, stand_in
+from patchbeam.rasters.quality import Quality
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +92,41 @@ def test_the_fingerprint_knows_the_files(tmp_path: Path) -> None:
     one = plan_of(job, tmp_path).fingerprint
     os.utime(path, (1, 1))
     assert plan_of(job, tmp_path).fingerprint != one
+
+
+def test_the_fingerprint_knows_all_that_is_said_of_a_source(tmp_path: Path) -> None:
+    write_tif(tmp_path / "image.tif", np.ones((2, 4, 4), "u1"))
+    job = {"sources": "image.tif", "output": "out/x", "formatOptions": {"patchDimensions": 2}}
+    plan = plan_of(job, tmp_path)
+    (source,) = plan.sources
+    (file,) = source.files
+
+    def of(**changes: Any) -> str:
+        return replace(plan, sources=(replace(source, **changes),)).fingerprint
+
+    def quality(keep: int) -> Quality:
+        return Quality(band="B2", files=source.files, index=2, keep=(keep,))
+
+    found = [
+        plan.fingerprint,
+        of(quality=quality(1)),
+        of(quality=quality(2)),
+        of(files=(replace(file, crs_wkt=CRS("EPSG:3857").to_wkt()),)),
+        of(files=(replace(file, nodata=(5.0, None)),)),
+        of(vector=Burn(path="fields.gpkg", attribute="crop")),
+        of(vector=Burn(path="fields.gpkg", attribute="crop", all_touched=True)),
+    ]
+    assert len(set(found)) == len(found)
+    assert of() == plan.fingerprint
+
+
+def test_the_fingerprint_knows_the_vector_file(tmp_path: Path) -> None:
+    path = tmp_path / "fields.gpkg"
+    path.write_bytes(b"1")
+    burn = Burn(path=str(path), crs_wkt=CRS("EPSG:4326").to_wkt())
+    before = stand_in(burn, "x")
+    path.write_bytes(b"22")
+    assert before.size_bytes == 1 and stand_in(burn, "x") != before
 
 
 @pytest.mark.parametrize(
