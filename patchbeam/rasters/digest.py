@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ def sources_digest(sources: Iterable[Source]) -> str:
 
 
 def _feed(digest: _Digest, value: Any) -> None:
-    if isinstance(value, tuple | list):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         digest.update(b"(%d" % len(value))
         for item in value:
             _feed(digest, item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def test_messages_are_small(plan: ExportPlan, tmp_path: Path) -> None:
     assert tuple(again.sources[0].files) == plan.sources[0].files
     assert tuple(again.sources[0].quality.files) == plan.sources[0].quality.files
     assert again.sources[0].files[3] == plan.sources[0].files[3]
+    assert replace(again).fingerprint == plan.fingerprint  # worked out anew from the staged headers
     for path in tmp_path.iterdir():
         path.write_bytes(path.read_bytes()[:-1])
     staged._loaded.clear()
