@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from patchbeam.errors import JobError
 
 _VALUES = {"--set", "--workers", "--output"}
-_FLAGS = {"--overwrite", "--resume"}
+_FLAGS = {"--overwrite", "--resume", "--quiet"}
 
 
 def split_arguments(given: Sequence[str], example: str) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ import click
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
 from pipelines import check_commands, dataset_commands, logs, table_commands
+from pipelines.showing import quiet_option
 
 if TYPE_CHECKING:
     from patchbeam.plan import ExportPlan
@@ -78,6 +79,7 @@ def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
 
 @cli.command("export-image")
 @_job_options
+@quiet_option
 @click.option("--overwrite", is_flag=True, help="replace an earlier export with the same prefix")
 @click.option("--resume", is_flag=True, help="keep what an interrupted run of the same job has finished")
 @click.option("--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores")
@@ -106,6 +108,7 @@ def export_image_command(
 @click.option(
     "--output", metavar="PREFIX", help="prefix of the map; default for an export's prefix: PREFIX-map"
 )
+@quiet_option
 @click.option("--overwrite", is_flag=True, help="replace an earlier map with the same prefix")
 @click.option(
     "--resume", is_flag=True, help="keep tiles that an earlier attempt of the same import has finished"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from pipelines.showing import quiet_option
+
 
 @click.command("build-dataset")
 @click.argument("job", type=click.Path())
@@ -14,6 +16,7 @@ import click
 )
 @click.option("--overwrite", is_flag=True, help="replace an earlier set with the same prefix")
 @click.option("--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores")
+@quiet_option
 @click.argument("beam_arguments", nargs=-1, type=click.UNPROCESSED)
 def build_dataset_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]

@@ -38,6 +38,8 @@ from patchbeam.staged import stage_catalogues
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
 from pipelines.local_paths import refuse_local_paths
+from pipelines.progress import run_pipeline
+from pipelines.stages import export_files, export_stages
 from transforms.blocks import CreateReadBlocks
 from transforms.draw import DrawPatches
 from transforms.encode import EncodeExamples
@@ -109,7 +111,7 @@ def run_export(
             finished = _begin(plan, folder, resume=resume)
             staged = stage_catalogues(plan, folder)
             build(pipeline, staged, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
-            pipeline.run().wait_until_finish()
+            run_pipeline(pipeline, export_stages(plan), left_files=export_files(plan))
         except BaseException as error:
             if was_interrupted(error) and not is_local(options):
                 lock.keep()

@@ -19,7 +19,10 @@ from patchbeam.tables.plan import TablePlan, check_destination
 from patchbeam.tables.publish import TableReport, take_report
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.pace import Stage
+from pipelines.progress import run_pipeline
 from pipelines.resolve_table import draw_folder, with_points
+from pipelines.stages import draw_stages, table_stages
 from transforms.sampling import DrawPoints, SampleFeatures
 from transforms.tables import EncodeFeatures, WriteTable, features_of
 
@@ -63,24 +66,25 @@ def run_export_table(
         if points is not None and plan.sample is not None:
             pipeline = new_pipeline(options)
             pipeline | "DrawPoints" >> DrawPoints(plan.sample, points, threads=threads)
-            run(pipeline, [points], local=is_local(options))
+            run(pipeline, [points], draw_stages(plan.sample), local=is_local(options))
             plan = with_points(plan, storage.join(points, "points.parquet"))
         storage.delete_tree(plan.temporary_folder)  # of an attempt that was killed
         pipeline = new_pipeline(options)
         build(pipeline, plan, threads=threads, overwrite=overwrite)
-        run(pipeline, [plan.temporary_folder], local=is_local(options))
+        run(pipeline, [plan.temporary_folder], table_stages(plan), local=is_local(options))
         return take_report(plan)
     finally:
         if points is not None:
             clean_up([points])
 
 
-def run(pipeline: beam.Pipeline, folders: Sequence[str], *, local: bool) -> None:
+def run(pipeline: beam.Pipeline, folders: Sequence[str], stages: Sequence[Stage], *, local: bool) -> None:
     """Runs a pipeline to its end; when it fails, its temporary folders go.
 
     Args:
         pipeline: the pipeline.
         folders: its temporary folders.
+        stages: what is counted of it, in order.
         local: whether it runs on this machine, so that nothing of it goes on after an interruption.
 
     Raises:
@@ -88,7 +92,7 @@ def run(pipeline: beam.Pipeline, folders: Sequence[str], *, local: bool) -> None
         KeyboardInterrupt: Ctrl-C.
     """
     try:
-        pipeline.run().wait_until_finish()
+        run_pipeline(pipeline, stages)
     except BaseException as error:
         interrupted = was_interrupted(error)
         if interrupted and not local:

@@ -27,6 +27,8 @@ from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.progress import run_pipeline
+from pipelines.stages import import_files, import_stages
 from transforms.import_image import RecordsToTiles
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +93,7 @@ def run_import(
         storage.delete_tree(folder)
     pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite)
     try:
-        pipeline.run().wait_until_finish()
+        run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan))
     except BaseException as error:
         close_pools()
         if was_interrupted(error):

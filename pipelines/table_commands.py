@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from patchbeam.tables.libraries import check_arrow
+from pipelines.showing import quiet_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,6 +19,7 @@ def _options(command: F) -> F:
         click.option(
             "--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores"
         ),
+        quiet_option,
         click.option("--overwrite", is_flag=True, help="replace what an earlier run has written there"),
         click.option(
             "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"
