@@ -14,13 +14,11 @@ from patchbeam.manifest import (
     BandStatistics,
     Manifest,
     ManifestBand,
-    ManifestFile,
     ManifestGrid,
     ManifestKeep,
     ManifestPatches,
     ManifestSample,
     ManifestShard,
-    ManifestSource,
     ManifestSplit,
     ManifestSplits,
     to_ranges,
@@ -32,6 +30,7 @@ from patchbeam.rasters.classes import read_classes
 from patchbeam.rasters.source import Source
 from patchbeam.records.names import index_name
 from patchbeam.selection import SampleRule
+from patchbeam.source_entries import source_entry
 from patchbeam.statistics import Moments
 from patchbeam.storage import split
 from patchbeam.summary import Summary
@@ -93,22 +92,7 @@ def build_manifest(
         ),
         index=split(index_name(plan.output))[1] if plan.piece_gzip else None,
         sources=tuple(
-            ManifestSource(
-                name=source.name,
-                files=tuple(
-                    ManifestFile(
-                        path=file.path,
-                        size_bytes=file.size_bytes,
-                        modified=file.modified,
-                        masked_windows=missing.get(file.path),
-                    )
-                    for file in source.files
-                ),
-                compose=source.compose,
-                nodata=source.nodata,
-                unscale=source.unscale,
-                masked_observations=_masked_observations(plan, source),
-            )
+            replace(source_entry(source, missing), masked_observations=_masked_observations(plan, source))
             for source in plan.sources
         ),
         software=software_versions(),
@@ -148,7 +132,9 @@ def _band(plan: ExportPlan, summary: Summary, position: int) -> ManifestBand:
     return replace(
         band,
         times=source.times if own.series else None,
-        classes=read_classes(file.path, own.index, nodata) if mapped else None,
+        classes=read_classes(file.path, own.index, nodata)
+        if mapped and not file.assumed and source.vector is None
+        else None,
         nodata=nodata,
         description=file.descriptions[own.index - 1],
         source=own.source,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from odc.geo.geobox import GeoBox
 
 from patchbeam.elements import Ints, PixelBlock
 from patchbeam.encode import BlockEncoder
@@ -16,10 +17,10 @@ from patchbeam.pixels import default_for
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.rasters.bands import Band
-from patchbeam.rasters.header import read_header
 from patchbeam.rasters.source import Source
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.tfrecord import record_offsets
+from patchbeam.source_entries import read_source
 from patchbeam.verify.report import Finding
 
 
@@ -73,10 +74,11 @@ def replan(manifest: Manifest, prefix: str) -> ExportPlan:
     """
     if manifest.grid is None:
         raise JobError("the manifest has no grid")
+    grid = manifest.grid.geobox()
     bands = [band for band in manifest.bands if band.name != manifest.mask_band]
     return ExportPlan(
-        grid=manifest.grid.geobox(),
-        sources=tuple(_source(source, bands) for source in manifest.sources),
+        grid=grid,
+        sources=tuple(_source(source, bands, grid) for source in manifest.sources),
         bands=tuple(_band(band) for band in bands),
         options=manifest.format_options,
         output=prefix,
@@ -90,17 +92,9 @@ def replan(manifest: Manifest, prefix: str) -> ExportPlan:
     )
 
 
-def _source(entry: ManifestSource, bands: list[ManifestBand]) -> Source:
+def _source(entry: ManifestSource, bands: list[ManifestBand], grid: GeoBox) -> Source:
     times = next((band.times for band in bands if band.source == entry.name and band.times), None)
-    return Source(
-        name=entry.name,
-        files=tuple(read_header(file.path, f"sources.{entry.name}") for file in entry.files),
-        compose=entry.compose or "first",
-        nodata=entry.nodata,
-        unscale=bool(entry.unscale),
-        series=times is not None,
-        times=times,
-    )
+    return read_source(entry, grid, times)
 
 
 def _band(entry: ManifestBand) -> Band:
