@@ -52,6 +52,7 @@ class MapLayout:
         patches: the patch grid on it.
         kept: ``(range, [first, count])`` of the patches that have records, ascending; ``None``: all.
         bands: what the manifest knows of the bands; empty with a mixer.
+        mask_band: name of the export's mask band, or ``None``.
         collapsed: name of the one feature that holds all bands, or ``None``.
         per_pixel: whether the export wrote one record a pixel.
         shards: name and number of records of each shard of the export; empty with a mixer.
@@ -63,6 +64,7 @@ class MapLayout:
     patches: PatchGrid
     kept: Ints | None = None
     bands: tuple[KnownBand, ...] = ()
+    mask_band: str | None = None
     collapsed: str | None = None
     per_pixel: bool = False
     shards: tuple[tuple[str, int], ...] = ()
@@ -171,6 +173,7 @@ class MapLayout:
                 )
                 for band in manifest.bands
             ),
+            mask_band=manifest.mask_band,
             collapsed=manifest.bands[0].name if options.collapse_bands else None,
             per_pixel=options.sequence_data,
             shards=tuple((shard.name, shard.records) for shard in manifest.shards),

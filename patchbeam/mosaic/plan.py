@@ -102,6 +102,8 @@ class ImportPlan:
         options = asdict(self.options)
         options["depths"] = dict(self.options.depths)
         options["nodata"] = number(self.options.nodata)
+        # as a job file has it: false, true for all bands, or a list
+        options["argmax"] = True if self.options.argmax is None else list(self.options.argmax) or False
         return {
             "grid": {
                 "crs": crs_text(crs_of(layout.grid).proj),

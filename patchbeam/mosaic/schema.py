@@ -58,8 +58,8 @@ def resolve_schema(
 ) -> RecordSchema:
     """Decides which bands are read from the features of the first record.
 
-    Order without ``bands``: the manifest's, then other names sorted. (Writers put keys in a random
-    order, so the order on the wire means nothing.)
+    Order without ``bands``: the manifest's without its mask band, then other names sorted. (Writers put
+    keys in a random order, so the order on the wire means nothing.)
 
     Args:
         found: kind and number of values of each feature of the first record.
@@ -101,7 +101,9 @@ def resolve_schema(
         )
     bands: list[InputBand] = []
     if options.bands is None:
-        bands = [band for name, group in groups.items() if name != masked for band in group]
+        # the mask band says where data is and holds none itself; where it is all there is, it is wanted
+        apart = {masked, layout.mask_band if set(groups) - {masked, layout.mask_band} else None}
+        bands = [band for name, group in groups.items() if name not in apart for band in group]
     else:
         for i, name in enumerate(options.bands):
             if name not in groups and name not in single:
@@ -126,7 +128,7 @@ def resolve_schema(
     if options.overlap != "discard":
         _check_blend(layout, options, kinds, per_pixel)
     type_name = options.type or _type(bands, found, known, options)
-    nodata = options.nodata if options.nodata is not None else _nodata(bands, known, type_name, options)
+    nodata = options.nodata if options.nodata is not None else _nodata(bands, layout, type_name, options)
     check_nodata(nodata, type_name)
     if nodata is None and layout.kept is not None:
         raise JobError(
@@ -244,11 +246,13 @@ def _type(
 
 
 def _nodata(
-    bands: Sequence[InputBand], known: Mapping[str, KnownBand], type_name: str, options: ImportOptions
+    bands: Sequence[InputBand], layout: MapLayout, type_name: str, options: ImportOptions
 ) -> float | None:
     if options.takes_argmax:
         return None
-    origins = [_origin(band, known) for band in bands]
+    known = {band.name: band for band in layout.bands}
+    telling = [band for band in bands if band.name != layout.mask_band] or bands  # it has none, ever
+    origins = [_origin(band, known) for band in telling]
     values = {None if origin is None else origin.nodata for origin in origins}
     if len(values) == 1:
         value = values.pop()

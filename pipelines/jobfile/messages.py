@@ -36,17 +36,32 @@ def describe_all(model: type[BaseModel], items: Sequence[Any]) -> list[str]:
     places: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
         places.setdefault(_path(_place(item)), []).append(item)
-    # a branch that got further into a list says more than those that did not want one
-    inner = {p for p in places for q in places if p != q and q.startswith(f"{p}[")}
+    # a branch that got further into a list or a map says more than those that did not want one
+    inner = {p for p in places for q in places if q.startswith((f"{p}[", f"{p}."))}
     return [_together(model, place, found) for place, found in places.items() if place not in inner]
 
 
 def _together(model: type[BaseModel], place: str, items: Sequence[Mapping[str, Any]]) -> str:
-    wanted = [_WANTED[item["type"]] for item in items if item["type"] in _WANTED]
+    wanted = [text for item in items if (text := _wanted(item)) is not None]
     if len(items) > 1 and len(wanted) == len(items):
         allowed = " or ".join(dict.fromkeys(wanted))
         return f"{place}: {_short(items[0].get('input'))} is not {allowed}"
     return _describe(model, place, items[0])
+
+
+def _wanted(item: Mapping[str, Any]) -> str | None:
+    if item["type"] == "literal_error":
+        return _either(_allowed(item))
+    return _WANTED.get(item["type"])
+
+
+def _allowed(item: Mapping[str, Any]) -> list[str]:
+    expected: str = item["ctx"]["expected"]
+    return [name.strip("'") for name in expected.replace(" or ", ", ").split(", ")]
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join([part for part in (", ".join(names[:-1]), *names[-1:]) if part])
 
 
 def _describe(model: type[BaseModel], place: str, item: Mapping[str, Any]) -> str:
@@ -60,8 +75,8 @@ def _describe(model: type[BaseModel], place: str, item: Mapping[str, Any]) -> st
         case "missing":
             return f"{place}: this key is missing; it must be given"
         case "literal_error":
-            allowed = [name.strip("'") for name in context["expected"].replace(" or ", ", ").split(", ")]
-            return f"{place}: {shown} is not {' or '.join(allowed)}{nearest(str(value), allowed)}"
+            allowed = _allowed(item)
+            return f"{place}: {shown} is not {_either(allowed)}{nearest(str(value), allowed)}"
         case "value_error":
             return f"{place}: {shown}: {context['error']}"
         case "too_short" | "too_long":
@@ -98,7 +113,9 @@ def _path(place: Sequence[Any]) -> str:
 def _is_union_tag(part: object) -> bool:
     # pydantic puts the branch of a union into the location
     return isinstance(part, str) and (
-        part in ("int", "str", "float") or part.startswith(("function-", "list["))
+        part in ("int", "str", "float", "bool")
+        or part.startswith(("function-", "list[", "literal["))
+        or (part.endswith("Model") and part.isalnum())
     )
 
 
