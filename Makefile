@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_INSTALL := $(PIP) install --quiet
 WORKERS ?= 2
+DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # Is the interpreter one that Patchbeam supports, and can it make a virtual environment?
 PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import venv, ensurepip
 
-.PHONY: help demo test test-long lint clean distclean
+.PHONY: help demo test test-long lint docs clean distclean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -33,9 +34,13 @@ test: $(VENV)/.test ## run the bounded test suite
 test-long: $(VENV)/.test ## run every test, the long ones too
 	HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 1800 $(PYTEST_ARGS)
 
-lint: $(VENV)/.lint ## check style and types
+lint: $(VENV)/.lint $(VENV)/.docs ## check style, types and the documentation's links
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(DOCS)
+
+docs: $(VENV)/.docs ## build the documentation site (in out/site)
+	$(DOCS)
 
 clean: ## remove outputs and caches
 	rm -rf out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -70,4 +75,8 @@ $(VENV)/.test: $(VENV)/.base
 
 $(VENV)/.lint: $(VENV)/.base
 	$(PIP_INSTALL) --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base
+	$(PIP_INSTALL) --editable '.[docs]'
 	@touch $@

@@ -25,7 +25,9 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-_STORED = re.compile(r"[\d.]+ (?:B|KiB) stored")
+_VARYING = re.compile(
+    r"[\d.]+ (?:B|KiB|MiB|GiB) (?=stored|free)|(?<=tiles      )[^\n]* bytes(?=: )|(?<=space  )[^;]*;"
+)
 
 SHOWN_FOLDER = "/home/you/demo"
 """What the page shows in the place of the folder that the commands ran in."""
@@ -43,8 +45,8 @@ def run_page(text: str, folder: Path) -> str:
 
 
 def comparable(text: str) -> str:
-    """The page without the sizes of compressed files, which differ between processors."""
-    return _STORED.sub("… stored", text)
+    """The page without what differs between machines: sizes of compressed files, free space."""
+    return _VARYING.sub("… ", text)
 
 
 def _run(kind: str, body: str, variables: dict[str, Any]) -> str:
@@ -70,7 +72,11 @@ def _output(command: str) -> str:
             assert status in (0, 2), f"{command}: exit status {status}: {out.getvalue()}"
         else:
             assert name == "python", f"{command}: a page may run patchbeam and python"
-            runpy.run_path(arguments[0], run_name="__main__")
+            given, sys.argv = sys.argv, arguments
+            try:
+                runpy.run_path(arguments[0], run_name="__main__")
+            finally:
+                sys.argv = given
     return _shown(out.getvalue())
 
 
