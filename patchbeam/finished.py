@@ -134,6 +134,7 @@ def _pieces_of(paths: Iterable[str], files: Mapping[str, FileStat]) -> list[Piec
 def _is_whole(piece: Piece, files: Mapping[str, FileStat]) -> bool:
     if not piece.records:
         return True
+    # a path elsewhere is that of a descriptor that was copied from another plan's folder: not among them
     stat = files.get(piece.path)
     return (
         stat is not None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from patchbeam.errors import JobError
 
-_VALUES = {"--set", "--workers", "--output"}
-_FLAGS = {"--overwrite", "--resume", "--quiet"}
+_VALUES = {"--set", "--workers", "--output", "--report"}
+_FLAGS = {"--overwrite", "--resume", "--quiet", "--log-json"}
 
 
 def split_arguments(given: Sequence[str], example: str) -> tuple[list[str], list[str]]:

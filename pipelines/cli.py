@@ -54,6 +54,27 @@ def _job_options(command: F) -> F:
     return command
 
 
+def _log_json(context: click.Context, option: click.Parameter, given: bool) -> None:
+    if given:
+        logs.write_json()
+
+
+def _run_options(command: F) -> F:
+    """The options of commands that other programs start."""
+    for decorator in (
+        click.option("--report", metavar="FILE", help="write what was done as JSON, also after a failure"),
+        click.option(
+            "--log-json",
+            is_flag=True,
+            expose_value=False,
+            callback=_log_json,
+            help="log one JSON object a line to standard error",
+        ),
+    ):
+        command = decorator(command)
+    return command
+
+
 def _warn(plan: ExportPlan) -> None:
     from patchbeam.rasters.reader import ImageReader
 
@@ -79,6 +100,7 @@ def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
 
 @cli.command("export-image")
 @_job_options
+@_run_options
 @quiet_option
 @click.option("--overwrite", is_flag=True, help="replace an earlier export with the same prefix")
 @click.option("--resume", is_flag=True, help="keep what an interrupted run of the same job has finished")
@@ -91,20 +113,26 @@ def export_image_command(
     resume: bool,
     workers: int | None,
     beam_arguments: Sequence[str],
+    report: str | None,
 ) -> None:
     """Export rasters as training records. What follows -- goes to Beam."""
     from pipelines.export_image import run_export
     from pipelines.plan_text import summary_text
+    from pipelines.report import export_facts, reporting
     from pipelines.resolve import load_plan
 
-    plan = load_plan(job, overrides)
-    _warn(plan)
-    manifest = run_export(plan, beam_arguments, workers=workers, overwrite=overwrite, resume=resume)
+    with reporting(report, "export-image", job) as facts:
+        plan = load_plan(job, overrides)
+        _warn(plan)
+        facts["output"] = plan.output
+        manifest = run_export(plan, beam_arguments, workers=workers, overwrite=overwrite, resume=resume)
+        facts.update(export_facts(plan, manifest))
     click.echo(summary_text(plan, manifest))
 
 
 @cli.command("import-image")
 @_job_options
+@_run_options
 @click.option(
     "--output", metavar="PREFIX", help="prefix of the map; default for an export's prefix: PREFIX-map"
 )
@@ -123,14 +151,19 @@ def import_image_command(
     resume: bool,
     workers: int | None,
     beam_arguments: Sequence[str],
+    report: str | None,
 ) -> None:
     """Make a map of prediction records. JOB is a job file or the prefix of an export."""
     from pipelines.import_image import run_import, summary_text
+    from pipelines.report import reporting
     from pipelines.resolve_import import load_import
 
-    plan = load_import(job, overrides, output)
-    report = run_import(plan, beam_arguments, workers=workers, overwrite=overwrite, resume=resume)
-    click.echo(summary_text(plan, report))
+    with reporting(report, "import-image", job) as facts:
+        plan = load_import(job, overrides, output)
+        facts["output"] = plan.output
+        done = run_import(plan, beam_arguments, workers=workers, overwrite=overwrite, resume=resume)
+        facts.update(tiles=len(done["tiles"]), patchesPlaced=done["patchesPlaced"])
+    click.echo(summary_text(plan, done))
 
 
 @cli.command("scene")
@@ -218,13 +251,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort as error:
         # click turns Ctrl-C into this; what was raised says what has become of the work
         said = str(error.__cause__ or error.__context__ or "")
-        click.echo(f"patchbeam: interrupted; {said or 'nothing has been published'}", err=True)
+        logs.say_error(f"interrupted; {said or 'nothing has been published'}")
         return 130
     except KeyboardInterrupt:
-        click.echo("patchbeam: interrupted; nothing has been published", err=True)
+        logs.say_error("interrupted; nothing has been published")
         return 130
     except PatchbeamError as error:
-        click.echo(f"patchbeam: {error}", err=True)
+        logs.say_error(str(error))
         return error.exit_status
     return status if isinstance(status, int) else 0
 

@@ -98,9 +98,9 @@ def run_export(
         KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
-    pipeline = new_pipeline(options)
     sources = [(f"sources.{source.name}", file.path) for source in plan.sources for file in source.files]
     refuse_local_paths(options, [("output", plan.output), *sources])
+    pipeline = new_pipeline(options)
     folder = temporary_folder(plan)
     _check(plan, folder, overwrite=overwrite, resume=resume)
     with OutputLock(plan.output, take_over=resume) as lock:

@@ -27,6 +27,7 @@ from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.local_paths import refuse_local_paths
 from pipelines.progress import run_pipeline
 from pipelines.stages import import_files, import_stages
 from transforms.import_image import RecordsToTiles
@@ -86,6 +87,7 @@ def run_import(
         KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
+    refuse_local_paths(options, [("output", plan.output), *(("records", path) for path in plan.records)])
     pipeline = new_pipeline(options)
     check_map_destination(plan, overwrite=overwrite, resume=resume)
     folder = plan.temporary_folder

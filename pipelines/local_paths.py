@@ -13,7 +13,9 @@ from pipelines.beam_options import is_local
 _ELSEWHERE = {"DataflowRunner"}
 # options that name the machine where the work is done
 _MASTERS = ("flink_master", "spark_master_url")
-_HERE = re.compile(r"\[(local|auto|collection)\]|local(\[.*\])?|(\w+://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:.*)?")
+_HERE = re.compile(
+    r"\[(local|auto|collection)\]|local(\[.*\])?|(\w+://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:.*)?"
+)
 
 
 def runs_elsewhere(options: PipelineOptions) -> bool:
@@ -39,9 +41,10 @@ def refuse_local_paths(options: PipelineOptions, paths: Iterable[tuple[str, str]
     """
     if not runs_elsewhere(options):
         return
+    runner = options.view_as(StandardOptions).runner
     for key, path in paths:
         if "://" not in path and not path.startswith("/vsi"):
             raise JobError(
-                f"{key}: {path} is a local path, and the workers of {options.view_as(StandardOptions).runner} "
-                "run on other machines; put it in Cloud Storage (gs://bucket/name), or leave --runner out"
+                f"{key}: {path} is a local path, and the workers of {runner} run "
+                "on other machines; put it in Cloud Storage (gs://bucket/name), or leave --runner out"
             )

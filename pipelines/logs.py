@@ -5,14 +5,20 @@ Configured before Beam is imported, since some of the chatter is logged while it
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 from typing import TextIO
+
+import click
 
 from patchbeam.errors import PatchbeamError
 
 # Said by Beam on import wherever its optional Google packages are not installed; nothing here needs them.
 _CHATTER = ("apitools not found",)
+
+_OURS = ("patchbeam", "transforms", "pipelines")
 
 
 class _Handler(logging.StreamHandler[TextIO]):
@@ -45,11 +51,48 @@ def _is_ours(error: BaseException | None) -> bool:
     return False
 
 
+class _Json(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": moment, "severity": record.levelname, "logger": record.name}
+        return json.dumps({**line, "message": record.getMessage()}, ensure_ascii=False)
+
+
+def write_json() -> None:
+    """Makes what is logged one JSON object a line, from the level INFO on, as log services read it."""
+    configure()
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler):
+            handler.setFormatter(_Json())
+            handler.setLevel(logging.INFO)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(logging.INFO)
+
+
+def is_json() -> bool:
+    """Whether what is logged is JSON."""
+    handlers = logging.getLogger().handlers
+    return any(isinstance(h, _Handler) and isinstance(h.formatter, _Json) for h in handlers)
+
+
+def say_error(text: str) -> None:
+    """Tells the user why a command has failed."""
+    if is_json():
+        logging.getLogger("patchbeam").error("%s", text)
+    else:
+        click.echo(f"patchbeam: {text}", err=True)
+
+
 def configure() -> None:
     """Sends warnings of this package and of the libraries to standard error; safe to call again."""
     root = logging.getLogger()
-    if any(isinstance(handler, _Handler) for handler in root.handlers):
-        return
+    for there in root.handlers:
+        if isinstance(there, _Handler):
+            there.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+            there.setLevel(logging.WARNING)
+            return
     handler = _Handler()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     handler.addFilter(_Useful())

@@ -13,8 +13,33 @@ import click
 
 from patchbeam import storage
 from patchbeam.errors import PatchbeamError
+from patchbeam.manifest import Manifest
+from patchbeam.plan import ExportPlan
+from patchbeam.records.names import manifest_name
 
 _INTERRUPTED = 130
+
+
+def export_facts(plan: ExportPlan, manifest: Manifest) -> dict[str, Any]:
+    """Returns what a report says of an export."""
+    return {
+        "manifest": manifest_name(plan.output),
+        "patches": {
+            "planned": manifest.patches.planned,
+            "written": manifest.patches.written,
+            "dropped": manifest.patches.dropped,
+        },
+        "records": sum(shard.records for shard in manifest.shards),
+        "shards": len(manifest.shards),
+        "storedBytes": sum(shard.stored_bytes for shard in manifest.shards),
+        "uncompressedBytes": sum(shard.uncompressed_bytes for shard in manifest.shards),
+        "masked": [
+            {"file": file.path, "windows": file.masked_windows}
+            for source in manifest.sources
+            for file in source.files
+            if file.masked_windows
+        ],
+    }
 
 
 @contextmanager

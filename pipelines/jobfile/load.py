@@ -13,6 +13,7 @@ from patchbeam.errors import JobError, nearest
 from patchbeam.storage import is_remote, read_bytes
 from pipelines.jobfile.messages import describe_all
 from pipelines.jobfile.models import JOBS, Model
+from pipelines.jobfile.placeholders import fill_placeholders
 from pipelines.jobfile.yamltext import parse_yaml
 
 # GeoJSON in a job file is the deepest there is: 4 levels of lists in 3 of maps.
@@ -50,7 +51,8 @@ def read_job_mapping(path: str, overrides: Iterable[str] = ()) -> dict[str, Any]
     for override in overrides:
         apply_override(mapping, override)
     check_text(mapping, path)
-    return mapping
+    filled: dict[str, Any] = fill_placeholders(mapping, path)
+    return filled
 
 
 def check_text(value: Any, name: str, place: str = "", depth: int = 0) -> None:
