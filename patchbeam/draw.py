@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchbeam.elements import BandPixels, Ints
+from patchbeam.errors import ReadFailed
 from patchbeam.keep import enough, proper
+from patchbeam.patches import Window
 from patchbeam.plan import ExportPlan
 from patchbeam.rasters.reader import ImageReader
 from patchbeam.retry import retrying
@@ -52,11 +54,12 @@ class LabelReader:
         self._plan = plan
         self._rule = plan.sample
         band = next(band for band in plan.bands if band.name == plan.sample.band)
-        sources = [source for source in plan.sources if source.name == band.source]
-        self._reader = ImageReader(sources, [band], plan.grid, threads=threads)
+        self._reader = ImageReader(plan.sources, [band], plan.grid, threads=threads)
 
     def holding(self, block: int) -> Holding:
         """Returns the classes of each patch of a block, of its valid pixels without the margin.
+
+        With ``onMissing: mask`` a source that cannot be read holds no class.
 
         Raises:
             ReadFailed: the band cannot be read there; names file, band and window.
@@ -65,7 +68,7 @@ class LabelReader:
         if blocks.is_idle(block):
             return Holding(patches=np.empty(0, np.int64), classes=np.empty(0, np.int64))
         window = blocks.window(block)
-        (pixels,) = retrying(lambda: self._reader.read(window), between=self._reader.close)
+        pixels = self._pixels(window)
         if plan.clip is not None:
             inside = plan.clip.mask(window)
             if inside is not None:
@@ -90,6 +93,18 @@ class LabelReader:
             patches=np.concatenate([patches for patches, _ in found]),
             classes=np.concatenate([classes for _, classes in found]),
         )
+
+    def _pixels(self, window: Window) -> BandPixels:
+        missing: set[str] = set()
+        while True:
+            try:
+                (pixels,) = retrying(lambda: self._reader.read(window, missing), between=self._reader.close)
+            except ReadFailed as error:
+                if self._plan.on_missing == "error" or error.source is None or error.source in missing:
+                    raise
+                missing.add(error.source)  # told of when the block itself is read
+                continue
+            return pixels
 
     def close(self) -> None:
         """Closes the datasets."""

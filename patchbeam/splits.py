@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,29 @@ def split_blocks(
     split[guarded] = GUARDED
     flat: NDArray[np.int8] = split.reshape(-1)
     return flat
+
+
+def shared_pixels(
+    part_of: NDArray[np.integer[Any]], reach_columns_rows: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Returns two patches of different splits that share a pixel, or ``None`` when there are none.
+
+    Args:
+        part_of: ``(row, column)`` of patches: the number of the split, or below 0 for none.
+        reach_columns_rows: patches across and down over which margins reach; see :func:`guard_patches`.
+    """
+    rows, columns = part_of.shape
+    reach_columns, reach_rows = min(reach_columns_rows[0], columns - 1), min(reach_columns_rows[1], rows - 1)
+    for d_row in range(reach_rows + 1):
+        for d_col in range(-reach_columns, reach_columns + 1):
+            upper = part_of[: rows - d_row, max(0, -d_col) : columns - max(0, d_col)]
+            lower = part_of[d_row:, max(0, d_col) : columns - max(0, -d_col)]
+            found = np.argwhere((upper >= 0) & (lower >= 0) & (upper != lower))
+            if len(found):
+                row, column = found[0].tolist()
+                first = row * columns + column + max(0, -d_col)
+                return first, first + d_row * columns + d_col
+    return None
 
 
 def block_count(columns_rows: tuple[int, int], block_columns_rows: tuple[int, int]) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from patchbeam.patches import PatchGrid
 from patchbeam.records.names import shard_name
 from patchbeam.spec import feature_spec
 from patchbeam.verify.files import CheckedFile
+from patchbeam.verify.leaks import leaks
 from patchbeam.verify.report import Finding, ShardFacts
 
 Members = Mapping[str, NDArray[np.int64]]
@@ -77,6 +78,8 @@ def check_manifest(files: ExportFiles, manifest: Manifest) -> Iterator[Finding]:
                 f"bands[{i}].shape: {list(band.shape)} of band {band.name!r}, but patches with their margin "
                 f"are {width} × {height} pixels: the shape has to end in {list(due)}"
             )
+    if manifest.splits is not None and patches.count == manifest.patches.planned:
+        yield from map(wrong, leaks(manifest, patches))
     counts: dict[str | None, int] = {}
     for shard in manifest.shards:
         counts[shard.split] = counts.get(shard.split, 0) + 1

@@ -1,8 +1,9 @@
-"""Exports with splits, draws and kept classes: every record in its place, statistics as NumPy has them."""
+"""Exports with splits: every record in its place, no pixel in two splits, statistics as NumPy has them."""
 
 from __future__ import annotations
 
-import io
+import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,96 +11,28 @@ import eager
 import exports
 import numpy as np
 import pytest
-import rasterio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from split_job import PATCH, SIZE, SPLIT, compare_records, compare_statistics, job, pixels, records, sources
 
 from patchbeam.data import PatchDatabase, block_split
 from patchbeam.errors import JobError
+from patchbeam.export import BlockReader, block_encoder, piece_writer, temporary_folder
 from patchbeam.exported import kept_patches
+from patchbeam.finished import find_finished, write_run
 from patchbeam.look import LookOptions, look
-from patchbeam.manifest import Manifest, from_ranges
-from patchbeam.patches import Window
+from patchbeam.manifest import from_ranges, to_ranges
+from patchbeam.pool import Pool
 from patchbeam.records.parse import parse_example
+from patchbeam.records.tfrecord import read_records
 from patchbeam.selection import split_parts
-from patchbeam.tally import PERCENTILES, RELATIVE_ERROR
+from patchbeam.summary import in_order, summarize
 from patchbeam.verify import verify
-
-SIZE, PATCH, KERNEL = 150, 10, 4
-SPLIT = {"train": 0.7, "validation": 0.15, "test": 0.15, "block": [4, 3], "seed": 5}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("splits")
-    generator = np.random.default_rng(3)
-    red = generator.integers(1, 60_000, (SIZE, SIZE)).astype(np.uint16)
-    red[40:70, 20:55] = 0
-    eager.write_tif(folder / "red.tif", red, names=["red"], nodata=0)
-    labels = generator.choice([1, 2, 3, 4, 9], (SIZE, SIZE), p=[0.6, 0.3, 0.09, 0.009, 0.001])
-    labels[:30] = 1
-    eager.write_tif(folder / "labels.tif", labels.astype(np.uint8), names=["landcover"], nodata=9)
-    return folder
-
-
-def job(**more: Any) -> dict[str, Any]:
-    options = {"patchDimensions": PATCH, "kernelSize": KERNEL, **more.pop("formatOptions", {})}
-    return {
-        "sources": {"a": "red.tif", "b": "labels.tif"},
-        "bands": [{"source": "a", "name": "red"}, {"source": "b", "name": "landcover"}],
-        "formatOptions": options,
-        **more,
-    }
-
-
-def records(plan: Any, manifest: Manifest) -> list[bytes]:
-    return list(eager.records_of(plan, manifest))
-
-
-def window(index: int, margin: int = 0) -> Window:
-    row, col = divmod(index, SIZE // PATCH)
-    return Window(col * PATCH - margin, row * PATCH - margin, PATCH + 2 * margin, PATCH + 2 * margin)
-
-
-def pixels(path: Path, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and validity of patches without margins, ``(patch, row, col)``."""
-    with rasterio.open(path) as file:
-        values, valid = file.read(1), file.read_masks(1) > 0
-    at = [(slice(w.row_off, w.row_stop), slice(w.col_off, w.col_stop)) for w in map(window, indices.tolist())]
-    return np.stack([values[i] for i in at]), np.stack([valid[i] for i in at])
-
-
-def compare_records(done: exports.Exported, folder: Path) -> None:
-    """Every record holds the pixels of the patch that the manifest says, margin included."""
-    indices = kept_patches(done.manifest)
-    found = records(done.plan, done.manifest)
-    assert len(found) == len(indices)
-    place = done.plan.options.kernel_width_height[0] // 2
-    for index, record in zip(indices.tolist(), found, strict=True):
-        values = parse_example(record)
-        w = window(index, place)
-        where = rasterio.windows.Window(w.col_off, w.row_off, w.width, w.height)
-        for name, path in (("red", "red.tif"), ("landcover", "labels.tif")):
-            due = exports.by_rasterio(folder / path, 1, where, 0)
-            assert np.array_equal(np.asarray(values[name]).reshape(due.shape), due), (index, name)
-
-
-def compare_statistics(found: Any, values: np.ndarray, valid: np.ndarray, *, classes: bool) -> None:
-    flat = values[valid].astype(np.float64)
-    assert found.valid_count == flat.size
-    assert (found.min, found.max) == (flat.min(), flat.max())
-    assert found.mean == pytest.approx(flat.mean(), rel=1e-9)
-    assert found.standard_deviation == pytest.approx(flat.std(), rel=1e-9)
-    due = np.percentile(flat, PERCENTILES, method="inverted_cdf")
-    error = 0 if classes else RELATIVE_ERROR
-    assert found.percentile_error == error
-    assert list(found.percentiles) == [str(p) for p in PERCENTILES]
-    assert (np.abs(np.array(list(found.percentiles.values())) - due) <= error * due).all()
-    if not classes:
-        assert found.class_histogram is None and found.class_weights is None
-        return
-    keys, counts = np.unique(values[valid], return_counts=True)
-    assert found.class_histogram == tuple(zip(keys.tolist(), counts.tolist(), strict=True))
-    weights = flat.size / (len(keys) * counts)
-    assert [w for _, w in found.class_weights] == pytest.approx(weights.tolist())
+    return sources(tmp_path_factory.mktemp("splits"))
 
 
 def test_records_are_where_the_manifest_says_and_statistics_are_numpys(folder: Path) -> None:
@@ -178,72 +111,94 @@ def test_bytes_do_not_depend_on_threads_or_blocks(folder: Path, tmp_path: Path, 
         )
 
 
-@pytest.mark.parametrize("classes", [None, [3, 4], [200]])
-@pytest.mark.parametrize("minimum", [0.0, 0.1, 1.0])
-def test_kept_patches_are_those_with_enough_of_the_classes(
-    folder: Path, classes: list[int] | None, minimum: float
-) -> None:
-    rule = {"band": "landcover", "minimum": minimum, **({} if classes is None else {"classes": classes})}
-    done = exports.run_eagerly(folder, job(keep=rule))
-    count = (SIZE // PATCH) ** 2
-    values, valid = pixels(folder / "labels.tif", np.arange(count))
-    good = valid if classes is None else valid & np.isin(values, classes)
-    shares = good.mean(axis=(1, 2))
-    due = np.flatnonzero((shares > 0) & (shares >= minimum))
-    assert kept_patches(done.manifest).tolist() == due.tolist()
-    compare_records(done, folder)
-    assert verify(str(done.prefix), threads=1).ok
-    keep = done.manifest.keep
-    assert keep is not None and (keep.classes, keep.minimum) == (classes and tuple(classes), minimum)
-
-
-def test_what_place_pixels_and_draws_leave_comes_together(folder: Path) -> None:
-    threshold = {"maskedThreshold": 0.2}
-    drawn = exports.run_eagerly(folder, job(sample={"patches": 90, "seed": 1}))
-    assert len(kept_patches(drawn.manifest)) == 90
-    both = exports.run_eagerly(folder, job(sample={"patches": 90, "seed": 1}, formatOptions=threshold))
-    only = exports.run_eagerly(folder, job(formatOptions=threshold))
-    # drawn first, by place; then what pixels decide
-    due = np.intersect1d(kept_patches(drawn.manifest), kept_patches(only.manifest))
-    assert kept_patches(both.manifest).tolist() == due.tolist()
-    assert 0 < len(due) < 90
-    compare_records(both, folder)
-
-
-def test_a_balanced_draw_holds_every_class_often_enough(folder: Path) -> None:
-    done = exports.run_eagerly(folder, job(sample={"perClass": 30, "band": "landcover", "seed": 4}))
-    kept = kept_patches(done.manifest)
-    values, valid = pixels(folder / "labels.tif", np.arange((SIZE // PATCH) ** 2))
-    for value in (1, 2, 3, 4):
-        holds = (valid & (values == value)).any(axis=(1, 2))
-        assert holds[kept].sum() >= min(30, holds.sum())
-    assert len(kept) <= 4 * 30
-    compare_records(done, folder)
-    wanted = {"perClass": 5, "band": "landcover", "classes": [3], "minimum": 0.1}
-    few = exports.run_eagerly(folder, job(sample=wanted))
-    assert len(kept_patches(few.manifest)) == 5
-
-
-def test_beam_writes_what_the_stages_write(folder: Path) -> None:
-    words = job(
-        split=SPLIT,
-        sample={"perClass": 20, "band": "landcover", "seed": 4},
-        keep={"band": "landcover", "classes": [2], "minimum": 0.1},
-        blockBytes=1 << 16,
-    )
-    done, again = exports.run_job(folder, words), exports.run_eagerly(folder, words)
-    assert done.plan.blocks.count > 1
-    assert records(done.plan, done.manifest) == records(again.plan, again.manifest)
-    assert done.manifest.splits == again.manifest.splits
-    assert done.manifest.bands == again.manifest.bands
-
-
 def test_a_pixel_a_record(folder: Path) -> None:
     words = job(split=SPLIT, formatOptions={"sequenceData": True, "kernelSize": 1, "maxFileSize": 30_000})
     done = exports.run_eagerly(folder, words)
     assert done.manifest.patches.dropped == 0  # no margin, no guard
     assert sum(s.records for s in done.manifest.shards) == SIZE * SIZE
     assert verify(str(done.prefix), threads=1).ok
+
+
+def test_verify_finds_a_leak(folder: Path) -> None:
+    done = exports.run_eagerly(folder, job(split=SPLIT))
+    path = Path(f"{done.prefix}-manifest.json")
+    manifest = json.loads(path.read_text())
+    parts = manifest["splits"]["parts"]
+    kept = [from_ranges(part["keptPatches"]) for part in parts]
+    pair = next(p for p in zip(kept[0].tolist(), kept[0][1:].tolist(), strict=False) if p[1] - p[0] == 1)
+    # as if the second of two neighbours of the training set belonged to the test set
+    for number, indices in ((0, np.setdiff1d(kept[0], pair[1:])), (2, np.union1d(kept[2], pair[1:]))):
+        parts[number]["keptPatches"] = to_ranges(indices).tolist()
+    path.write_text(json.dumps(manifest))
+    texts = [finding.text for finding in verify(str(done.prefix), threads=1).findings]
+    assert any("share pixels through their margins of 2 × 2" in text for text in texts), texts
+    parts[0]["keptPatches"] = to_ranges(kept[0]).tolist()
+    manifest["patches"] |= {"written": done.manifest.patches.written + 1}
+    manifest["patches"]["dropped"] -= 1
+    manifest["shards"][-1]["records"] += 1
+    path.write_text(json.dumps(manifest))
+    texts = [finding.text for finding in verify(str(done.prefix), threads=1).findings]
+    assert any(f"patch {pair[1]} is in train and in test" in text for text in texts), texts
+
+
+@settings(max_examples=6)
+@given(st.data())
+def test_the_records_of_two_splits_share_no_pixel(data: Any) -> None:
+    """Every pixel has a number of its own; what the shards of a split hold is read from its files alone."""
+    patch = data.draw(st.tuples(st.integers(2, 9), st.integers(2, 9)))
+    kernel = data.draw(st.tuples(st.integers(1, 2 * patch[0]), st.integers(1, 2 * patch[1])))
+    block = data.draw(st.tuples(st.integers(4, 6), st.integers(4, 6)))
+    words = {
+        "sources": "pixels.tif",
+        "formatOptions": {"patchDimensions": list(patch), "kernelSize": list(kernel)},
+        "split": {
+            "a": 0.5,
+            "b": 0.25,
+            "c": 0.25,
+            "block": list(block),
+            "seed": data.draw(st.integers(0, 99)),
+        },
+        "numbers": "native",
+        "edge": data.draw(st.sampled_from(["drop", "pad"])),
+        "output": "out/scene",
+    }
+    with tempfile.TemporaryDirectory() as name:
+        values = np.arange(1, 120 * 110 + 1, dtype=np.int32).reshape(110, 120)
+        eager.write_tif(Path(name) / "pixels.tif", values, names=["number"], nodata=0)
+        plan = eager.plan_of(words, Path(name))
+        eager.export(plan)
+        held: list[set[int]] = []
+        for split in ("a", "b", "c"):
+            found: set[int] = set()
+            for path in sorted((Path(name) / "out").glob(f"scene-{split}-*")):
+                for record in read_records(path):
+                    found.update(np.unique(parse_example(record)["number"]).tolist())  # type: ignore[arg-type]
+            held.append(found - {0})
+        assert all(held)
+        assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
+
+
+def test_what_is_finished_is_taken_up_again(folder: Path, tmp_path: Path) -> None:
+    words = {**job(split=SPLIT, statistics="full", blockBytes=1 << 16), "output": str(tmp_path / "scene")}
+    plan = eager.plan_of(words, folder)
+    reader = BlockReader(plan, threads=1)
+    pieces = []
+    with Pool(1) as pool:
+        encoder, writer = block_encoder(plan, pool), piece_writer(plan, pool)
+        for block in range(plan.blocks.count):
+            for run in encoder.runs(reader.read(block)):
+                made = list(writer.write(run))
+                write_run(temporary_folder(plan), made)
+                pieces += made
+    reader.close()
+    found = find_finished(temporary_folder(plan), plan.blocks)
+    assert found.blocks.tolist() == list(range(plan.blocks.count))
+    due, again = (
+        summarize(in_order(list(p), plan.patches.count), 2, 3, plan.split_parts)
+        for p in (pieces, found.pieces)
+    )
+    assert due.moments == again.moments and due.split_moments == again.split_moments
+    assert due.kept.tolist() == again.kept.tolist()
 
 
 def test_another_split_replaces_the_files_of_the_first(folder: Path, tmp_path: Path) -> None:
@@ -276,54 +231,3 @@ def test_the_plan_says_what_is_lost(folder: Path) -> None:
         assert f"split {name}" in text and f"{count} patches ({count / counts['total']:.1%})" in text
     assert f"{counts['guard']} patches ({counts['guard'] / counts['total']:.1%}) are lost" in text
     assert plan.to_json()["mixer"] is False
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"keep": {"band": "lancover"}},
-            r"keep\.band: 'lancover' is none of .* \(did you mean 'landcover'\?",
-        ),
-        ({"sample": {"perClass": 3, "band": "x"}}, r"sample\.band: 'x' is none of the exported bands"),
-        ({"sample": {"patches": 226}}, r"sample\.patches: 226 are more than the 225 patches there are"),
-        ({"split": {"a": 0.5, "b": 0.6}}, "sum to 1.1, not to 1"),
-        ({"split": {"a": 0.5, "b": 0.5, "block": 99}}, r"split\.block: .* too few for 2 splits"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_work(folder: Path, more: dict[str, Any], message: str) -> None:
-    with pytest.raises(JobError, match=message):
-        eager.plan_of({**job(**more), "output": "x/scene"}, folder)
-
-
-def test_a_float_band_holds_no_classes(folder: Path) -> None:
-    words = job(keep={"band": "red"})
-    words["bands"][0]["type"] = "float32"
-    with pytest.raises(JobError, match=r"keep\.band: 'red' is of type float32; classes are the whole"):
-        eager.plan_of({**words, "output": "x/scene"}, folder)
-
-
-def test_blocks_without_a_drawn_patch_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from patchbeam.rasters.reader import ImageReader
-
-    reads = []
-    read = ImageReader.read
-    monkeypatch.setattr(ImageReader, "read", lambda self, *a: reads.append(a) or read(self, *a))
-    done = exports.run_eagerly(folder, job(sample={"patches": 2, "seed": 1}, blockBytes=1 << 16))
-    assert done.plan.blocks.count > 2
-    assert 1 <= len(reads) <= 2
-
-
-def test_a_colour_table_makes_classes_of_wider_numbers(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).integers(0, 4, (20, 20)).astype(np.uint16) * 100
-    eager.write_tif(tmp_path / "a.tif", values)
-    with rasterio.open(tmp_path / "a.tif", "r+") as file:
-        file.update_tags(1, CLASS_100="wood", CLASS_300="water")
-    plan = eager.plan_of(
-        {"sources": "a.tif", "formatOptions": {"patchDimensions": 10}, "output": "o/x"}, tmp_path
-    )
-    statistics = eager.export(plan).bands[0].statistics
-    keys, counts = np.unique(values, return_counts=True)
-    assert statistics is not None
-    assert statistics.class_histogram == tuple(zip(keys.tolist(), counts.tolist(), strict=True))
-    assert io.StringIO(str(statistics.mean)).read() == str(values.mean())
