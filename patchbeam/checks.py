@@ -33,6 +33,8 @@ def check_destination(plan: ExportPlan, *, overwrite: bool, have_bytes: int = 0)
     try:
         storage.check_writable(plan.output)
         there = outputs_there(plan.output, split_names(plan))
+        if plan.naming == "gcs" and not plan.may_drop and storage.exists(mixer := f"{plan.output}.json"):
+            there = sorted({*there, mixer})  # an export of one shard would write over it, whatever it is
     except (OutputUnusable, ReadFailed) as error:
         raise OutputUnusable(f"output: {error}") from error
     if there and not overwrite:

@@ -13,7 +13,8 @@ from patchbeam.elements import Ints
 from patchbeam.errors import CountMismatch, JobError, ReadFailed
 from patchbeam.manifest import Manifest, from_ranges
 from patchbeam.plan import ExportPlan
-from patchbeam.records.names import existing_outputs, manifest_name, shard_name
+from patchbeam.records.names import manifest_name, shard_name
+from patchbeam.sidecars import own_outputs
 from patchbeam.summary import Summary
 
 
@@ -25,7 +26,7 @@ def outputs_there(prefix: str, splits: Sequence[str] = ()) -> list[str]:
         splits: names of splits to look for beside those that the earlier export's manifest names.
     """
     names = storage.list_names(prefix)
-    return existing_outputs(names, prefix, splits=sorted({*splits, *_earlier_splits(names, prefix)}))
+    return own_outputs(names, prefix, splits=sorted({*splits, *_earlier_splits(names, prefix)}))
 
 
 def _earlier_splits(names: Sequence[str], prefix: str) -> list[str]:

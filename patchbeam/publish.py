@@ -93,7 +93,8 @@ def publish(
         _delete(index_name(plan.output))
     mixer = mixer_name(plan.output, len(shards), naming=plan.naming)
     if plan.may_drop:
-        _delete(mixer)
+        if mixer in there:
+            _delete(mixer)
     else:
         _write(folder, mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
     _write(folder, final_manifest, text)

@@ -1,13 +1,18 @@
-"""From a record file to what lies beside it: the manifest of its export, else the mixer."""
+"""What lies beside record files: from a file to its manifest or mixer, from a prefix to all of its files."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from patchbeam import storage
+from patchbeam.errors import JobError
 from patchbeam.manifest import Manifest
 from patchbeam.mixer import Mixer
-from patchbeam.records.names import manifest_name
+from patchbeam.records.names import existing_outputs, manifest_name
+
+_MOST_MIXER_BYTES = 1 << 20
+"""A mixer is a handful of lines and maybe the text of a CRS."""
 
 _SHARD = re.compile(r"(?P<stem>.*?)-?(?:\d{5,}(?:-of-\d{5,})?)?\.tfrecord(?:\.gz)?", re.S)
 
@@ -35,3 +40,32 @@ def find_sidecar(path: str) -> tuple[Manifest | None, Mixer | None, str | None]:
         if stem and storage.exists(beside):
             return None, Mixer.from_text(storage.read_bytes(beside), beside), stem + ending
     return None, None, None
+
+
+def own_outputs(names: Iterable[str], prefix: str, *, splits: Sequence[str] = ()) -> list[str]:
+    """Returns those of ``names`` that an earlier export with this prefix has written, sorted.
+
+    ``PREFIX.json`` is the mixer of an export of one shard in the ``gcs`` naming. Job files, regions and
+    features are called so too: only one that reads as a mixer counts, the others are not to be deleted.
+
+    Args:
+        names: of files that are there.
+        prefix: of the export.
+        splits: names of the export's splits.
+
+    Raises:
+        ReadFailed: ``PREFIX.json`` cannot be read.
+    """
+    plain = f"{prefix}.json"
+    found = existing_outputs(names, prefix, splits=splits)
+    return [name for name in found if name != plain or _is_mixer(plain)]
+
+
+def _is_mixer(path: str) -> bool:
+    if storage.stat(path).size_bytes > _MOST_MIXER_BYTES:
+        return False
+    try:
+        Mixer.from_text(storage.read_bytes(path), path)
+    except JobError:
+        return False
+    return True

@@ -22,7 +22,7 @@ from patchbeam.errors import CountMismatch, EncodeError, JobError, OutputExists,
 from patchbeam.options import GIB
 from patchbeam.pieces import PieceWriter
 from patchbeam.pool import Pool
-from patchbeam.records.names import existing_outputs
+from patchbeam.sidecars import own_outputs
 
 Gzip = Literal["indexed", "zlib6"]
 OpenDatabase = Callable[[], Database]
@@ -158,7 +158,7 @@ def _check_output(output: str, *, overwrite: bool) -> None:
             f"output: {output} ends in a folder; add the beginning of the file names, {output}train"
         )
     storage.check_writable(output)
-    there = existing_outputs(storage.list_names(output), output)
+    there = own_outputs(storage.list_names(output), output)
     if there and not overwrite:
         raise OutputExists(
             f"output: {len(there)} files of an earlier run stand at {output} "

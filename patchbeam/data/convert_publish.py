@@ -20,9 +20,10 @@ from patchbeam.errors import CountMismatch, EncodeError, OutputExists
 from patchbeam.manifest import BandStatistics, Manifest, ManifestBand, ManifestPatches, ManifestShard
 from patchbeam.mixer import Mixer
 from patchbeam.options import FormatOptions
-from patchbeam.records.names import existing_outputs, index_name, manifest_name, mixer_name, shard_name
+from patchbeam.records.names import index_name, manifest_name, mixer_name, shard_name
 from patchbeam.retry import retrying
 from patchbeam.shards import RecordTooLarge, Shard, pack
+from patchbeam.sidecars import own_outputs
 from patchbeam.statistics import Moments, merge_all
 from patchbeam.summary import Summary, in_order, summarize
 
@@ -83,7 +84,7 @@ def publish_set(
     names = [shard_name(plan.output, s.number, len(shards), compressed=plan.gzip is not None) for s in shards]
     manifest = manifest_name(plan.output)
     sidecars = {manifest, index_name(plan.output), mixer_name(plan.output, len(shards))}
-    there = existing_outputs(storage.list_names(plan.output), plan.output)
+    there = own_outputs(storage.list_names(plan.output), plan.output)
     moved = {name for name, shard in zip(names, shards, strict=True) if not storage.exists(shard.path)}
     if not overwrite and not set(there) <= moved | sidecars:
         raise OutputExists(

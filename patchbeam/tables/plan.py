@@ -10,7 +10,7 @@ from typing import Literal
 
 from patchbeam import __version__, storage
 from patchbeam.errors import JobError, OutputExists, OutputUnusable, nearest
-from patchbeam.records.names import existing_outputs
+from patchbeam.sidecars import own_outputs
 from patchbeam.tables.columns import Column
 from patchbeam.tables.geometry import GEOMETRY_KEYS, GeometryForm
 from patchbeam.tables.sampling.plan import SamplePlan
@@ -108,7 +108,7 @@ class TablePlan:
 
     def outputs_there(self) -> list[str]:
         """Returns the files of an earlier export with this prefix."""
-        return existing_outputs(storage.list_names(self.output), self.output)
+        return own_outputs(storage.list_names(self.output), self.output)
 
 
 def select(source: TableSource, selectors: Sequence[str] | None) -> tuple[str, ...]:

@@ -163,6 +163,31 @@ def test_overwriting_takes_what_the_new_export_has_not(folder: Path) -> None:
     assert all(name.endswith(".tfrecord") for name in there(folder) if ".tfrecord" in name)
 
 
+@pytest.mark.parametrize("naming", ["drive", "gcs"])
+def test_a_json_file_that_is_no_mixer_stays(folder: Path, naming: str) -> None:
+    """Job files, regions and features may be called as the output is."""
+    (folder / "out").mkdir()
+    mine = folder / "out" / "scene.json"
+    mine.write_text('{"type": "FeatureCollection", "features": []}')
+    if naming == "drive":
+        run_export(planned(folder), workers=1)
+    else:
+        with pytest.raises(OutputExists, match=r"scene\.json"):
+            run_export(planned(folder, naming=naming), workers=1)
+    run_export(planned(folder, naming=naming), workers=1, overwrite=True)
+    run_export(
+        planned(folder, naming=naming, formatOptions={"maskedThreshold": 0.9}), workers=1, overwrite=True
+    )
+    assert mine.read_text().startswith('{"type"')
+
+
+def test_the_mixer_of_one_shard_is_taken_away(folder: Path) -> None:
+    eager_export(planned(folder, naming="gcs", per_shard=99))
+    assert "scene.json" in there(folder)
+    eager_export(planned(folder), overwrite=True)
+    assert "scene.json" not in there(folder) and "scene-mixer.json" in there(folder)
+
+
 def test_another_export_that_was_faster_is_not_overwritten(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
