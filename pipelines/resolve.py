@@ -101,12 +101,15 @@ def resolve_export(job: ExportImageJob, base: str) -> ExportPlan:
 
 
 def class_maps(sources: Sequence[Source], bands: Sequence[Band]) -> frozenset[str]:
-    """Returns the names of the uint16 bands that hold classes, by their colour table or class names."""
+    """Returns the names of the uint16 bands that hold classes: colour table, class names, burnt vectors."""
     found = set()
     for band in bands:
         if band.type == "uint16" and not band.is_array and band.resampling in ("nearest", "mode"):
             source = next(source for source in sources if source.name == band.source)
-            if not source.files[0].assumed and read_classes(source.files[0].path, band.index) is not None:
+            file = source.files[0]
+            if source.vector is not None or (
+                not file.assumed and read_classes(file.path, band.index) is not None
+            ):
                 found.add(band.name)
     return frozenset(found)
 
