@@ -233,8 +233,12 @@ class ExportPlan:
 
     @property
     def pixel_bytes(self) -> int:
-        """Bytes of one pixel of all bands, as read."""
-        return sum(np.dtype(band.type).itemsize * self.steps(band) for band in self.bands)
+        """Bytes of one pixel of all bands, as read or, where ``tensorDepths`` pads arrays, as stored."""
+        depths = self.options.tensor_depths or {}
+        return sum(
+            np.dtype(band.type).itemsize * max(self.steps(band), depths.get(band.name, 0))
+            for band in self.bands
+        )
 
     def steps(self, band: Band) -> int:
         """Returns the numbers a pixel of a band has as read; 1 for a scalar band."""

@@ -84,10 +84,17 @@ def _check_default(plan: ExportPlan) -> None:
             f"{key}: {value} is beyond float32, which holds the bands {', '.join(floats)} in the records; "
             f"give a number up to {_FLOAT32_MAX:g}"
         )
-    for band in plan.bands:
-        wire = next(f for f in plan.features if plan.bands.index(band) in f.bands)
-        if wire.kind == "int64" and default_for(np.dtype(band.type), value) > _INT64_MAX:
+    for position, band in enumerate(plan.bands):
+        wire = next(f for f in plan.features if position in f.bands)
+        number = default_for(np.dtype(band.type), value)
+        whole = isinstance(number, int)
+        if plan.strict and whole and wire.kind == "float" and int(np.float32(number)) != number:
             raise JobError(
-                f"{key}: {value} becomes {default_for(np.dtype(band.type), value)} in the {band.type} band "
+                f"{key}: {number}, which masked pixels of the band {band.name} would hold, is rounded by "
+                "float32 and strict is true; give a number that float32 holds, or numbers: native"
+            )
+        if wire.kind == "int64" and number > _INT64_MAX:
+            raise JobError(
+                f"{key}: {value} becomes {number} in the {band.type} band "
                 f"{band.name}, and the int64 list that holds it ends at 2**63 - 1; give a smaller number"
             )

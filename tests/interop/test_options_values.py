@@ -183,6 +183,11 @@ def test_what_cannot_go_together_is_refused(tmp_path: Path, job: dict[str, Any],
             {"formatOptions": {"defaultValue": 2**53 + 1}},
             r"defaultValue: 9007199254740993 .*float64",
         ),
+        (
+            "int32",
+            {"strict": True, "formatOptions": {"defaultValue": 2**24 + 1}},
+            r"defaultValue: 16777217, .* of the band B1 would hold, is rounded by float32 and strict is true",
+        ),
     ],
 )
 def test_default_values_that_no_record_holds(

@@ -233,3 +233,19 @@ def test_manifest_statistics_against_numpy(scene: Path, tmp_path: Path) -> None:
         assert (found.valid_count, found.min, found.max) == (numbers.size, numbers.min(), numbers.max())
         assert found.mean == pytest.approx(numbers.mean())
         assert found.standard_deviation == pytest.approx(numbers.std())
+
+
+def test_a_block_is_as_small_as_its_padded_arrays_ask(tmp_path: Path) -> None:
+    names = [f"d_202401{day:02d}.tif" for day in (1, 2)]
+    for name in names:
+        write_tif(tmp_path / name, np.ones((64, 64), "u2"))
+    job = {
+        "sources": {"s": {"path": "d_*.tif", "series": True, "time": "d_%Y%m%d"}},
+        "output": "out/x",
+        "blockBytes": 1 << 16,
+        "formatOptions": {"patchDimensions": 16, "tensorDepths": {"B1": 100}},
+    }
+    plan = plan_of(job, tmp_path)
+    assert plan.pixel_bytes == 2 * 100
+    window = plan.blocks.window(0)
+    assert window.width * window.height * plan.pixel_bytes <= 1 << 16
