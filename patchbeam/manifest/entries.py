@@ -147,7 +147,7 @@ class ManifestBand(Entry):
         source_bands: numbers of the bands that are the steps of an array band, from 1.
         resampling: how it was brought onto the grid.
         statistics: over the kept patches.
-        masked: masked values in the kept patches, margins not counted.
+        masked: values in the kept patches that are masked or NaN, margins not counted.
         rounded_values: numbers that the wire type could not hold exactly.
         split_statistics: split → statistics over its patches.
     """
