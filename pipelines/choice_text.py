@@ -17,7 +17,7 @@ def choice_rows(plan: ExportPlan) -> Iterator[tuple[str, str]]:
     if plan.split is not None:
         columns, rows = plan.split.block_columns_rows
         yield ("split", f"by blocks of {columns} × {rows} patches, seed {plan.split.seed}")
-        guarded = int(np.count_nonzero(split_parts(plan.split, plan.patches) == GUARDED))
+        guarded = _guarded(plan)
         for name, fraction, count in zip(
             plan.split.names, plan.split.fractions, plan.part_counts, strict=True
         ):
@@ -38,27 +38,45 @@ def choice_rows(plan: ExportPlan) -> Iterator[tuple[str, str]]:
             f"many hold it; drawn with seed {plan.sample.seed} after a first pass over that band",
         )
     if plan.keep is not None:
-        yield ("keep", f"patches with {_enough(plan)} only")
+        share = f"{plan.keep.minimum:g} of its pixels" if plan.keep.minimum else "one pixel"
+        yield ("keep", f"a patch with at least {share} {_counted(plan)}")
 
 
-def why_dropped(plan: ExportPlan) -> str:
-    """Returns the reasons for which a patch can have been left out."""
+def why_dropped(plan: ExportPlan, dropped: int) -> str:
+    """Returns why patches were left out: those that place decides are counted, the others share reasons.
+
+    Args:
+        plan: the export.
+        dropped: patches that have no record.
+    """
+    guarded = 0 if plan.split is None else _guarded(plan)
+    by_place = plan.patches.count - sum(plan.part_counts)
     reasons = []
-    if plan.split is not None:
-        reasons.append("they stand in the guard between splits")
-    if plan.sample is not None:
+    if plan.sample is not None and plan.sample.per_class is not None:
         reasons.append("they were not drawn")
     if plan.options.masked_threshold < 1:
         reasons.append(f"more than {plan.options.masked_threshold:g} of their pixels are masked")
     if plan.keep is not None:
-        reasons.append(f"they do not have {_enough(plan)}")
-    return ", or ".join(reasons)
+        share = f"less than {plan.keep.minimum:g} of their pixels are" if plan.keep.minimum else "no pixel is"
+        reasons.append(f"{share} {_counted(plan)}")
+    counts = (
+        (guarded, "they stand in the guard between splits"),
+        (by_place - guarded, "they were not drawn"),
+        (dropped - by_place, " or ".join(reasons)),
+    )
+    told = [(count, why) for count, why in counts if count]
+    return told[0][1] if len(told) == 1 else "; ".join(f"{count} because {why}" for count, why in told)
 
 
-def _enough(plan: ExportPlan) -> str:
+def _guarded(plan: ExportPlan) -> int:
+    assert plan.split is not None
+    return int(np.count_nonzero(split_parts(plan.split, plan.patches) == GUARDED))
+
+
+def _counted(plan: ExportPlan) -> str:
+    """Returns what the pixels are that count for ``keep``."""
     rule = plan.keep
     assert rule is not None
-    share = f"{rule.minimum:g} of their pixels" if rule.minimum else "one pixel"
     if rule.classes is None:
-        return f"{share} at the least valid in {rule.band}"
-    return f"{share} at the least of class {', '.join(map(str, rule.classes))} in {rule.band}"
+        return f"valid in {rule.band}"
+    return f"of class {' or '.join(map(str, rule.classes))} in {rule.band}"

@@ -102,9 +102,8 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
         ),
     ]
     if done.dropped:
-        rows.append(
-            ("dropped", f"{done.dropped} patch{'' if done.dropped == 1 else 'es'}: {why_dropped(plan)}")
-        )
+        plural = "" if done.dropped == 1 else "es"
+        rows.append(("dropped", f"{done.dropped} patch{plural}: {why_dropped(plan, done.dropped)}"))
         if not done.written:
             rows.append(
                 (
