@@ -124,7 +124,10 @@ class OutputLock:
                 raise
             held = None
         if held is None:  # it has been released meanwhile
-            storage.create_new(path, self._content())
+            try:
+                storage.create_new(path, self._content())
+            except OutputExists as error:
+                raise LockHeld(f"output: another run has just begun {self._output}; wait for it") from error
             return
         who = f"process {held.get('process')} on {str(held.get('machine')).partition('|')[0]}"
         since = f"since {held.get('started')}"
