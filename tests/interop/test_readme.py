@@ -49,8 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_scripts(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     script = smaller(blocks("python")[number])
-    if "write_scene" in script:
-        script = script.replace("out/scene.tif", "out/other.tif")
     variables: dict[str, Any] = {}
     exec(compile(script, f"README {number}", "exec"), variables)
     if "batches" in variables:
