@@ -9,6 +9,7 @@ from patchbeam.errors import OutputExists, OutputUnusable, ReadFailed
 from patchbeam.outputs import outputs_there as outputs_there
 from patchbeam.outputs import split_names
 from patchbeam.plan import ExportPlan
+from patchbeam.sizes import size_text
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,8 +48,14 @@ def check_destination(plan: ExportPlan, *, overwrite: bool, have_bytes: int = 0)
     least, most = (max(0, size - have_bytes) for size in plan.space_bytes)
     if free is not None and free < least:
         raise OutputUnusable(
-            f"output: {folder or '.'} has {free} bytes free and the export needs at least {least} "
+            f"output: {folder or '.'} has {size_text(free)} free and the export needs at least "
+            f"{size_text(least)} "
             f"(pieces and shards exist together); free some space or choose another output"
         )
     if free is not None and free < most:
-        _LOG.warning("output: %s has %d bytes free; the export may need up to %d", folder or ".", free, most)
+        _LOG.warning(
+            "output: %s has %s free; the export may need up to %s",
+            folder or ".",
+            size_text(free),
+            size_text(most),
+        )

@@ -5,6 +5,7 @@ Coordinates are always x, y (longitude, latitude) here, whatever axis order a CR
 
 from __future__ import annotations
 
+import logging
 import math
 from functools import lru_cache
 
@@ -14,8 +15,13 @@ from pyproj.exceptions import CRSError
 
 from patchbeam.errors import GridError
 
+_LOG = logging.getLogger(__name__)
+
 EARTH_RADIUS_M = 6378137.0
 """Metres of the equatorial radius by which the service turns a scale into degrees."""
+
+_LEAST_SCALE_M = 0.01
+"""Smaller pixels in a geographic CRS are degrees that were meant."""
 
 _MODIS_SINUSOIDAL = "+proj=sinu +lon_0=0 +x_0=0 +y_0=0 +R=6371007.181 +units=m +no_defs"
 _NOT_IN_PROJ = {"SR-ORG:6974": _MODIS_SINUSOIDAL, "SR-ORG:6842": _MODIS_SINUSOIDAL}
@@ -56,7 +62,13 @@ def describe(crs: CRS | None) -> str:
     if code is not None:
         return f"EPSG:{code}"
     text = str(crs)
-    return text if len(text) <= 24 else f"CRS {crs.proj.name!r}"
+    if len(text) <= 24:
+        return text
+    name = str(crs.proj.name)
+    if name.lower() not in ("", "unnamed", "unknown", "undefined"):
+        return f"CRS {name!r}"
+    method = crs.proj.coordinate_operation
+    return f"a CRS without a code ({'longitude and latitude' if method is None else method.method_name})"
 
 
 def same_crs(one: CRS | None, other: CRS | None) -> bool:
@@ -95,6 +107,23 @@ def pixel_size(scale_m: float, crs: CRS) -> float:
         return scale_m if factor == 1.0 else scale_m / factor
     angle = scale_m / EARTH_RADIUS_M
     return math.degrees(angle) if longitude_period(crs) == 360.0 else angle / factor
+
+
+def check_scale(scale_m: float, crs: CRS) -> None:
+    """Refuses a scale that can only be degrees, and warns of one that may be.
+
+    Raises:
+        GridError: pixels of less than a centimetre in a geographic CRS.
+    """
+    if not crs.geographic or not 0 < scale_m < 1:
+        return
+    said = (
+        f"grid.scale: {scale_m:g} is in metres, also for {describe(crs)}; for pixels of {scale_m:g} degrees "
+        f"use crsTransform: [{scale_m:g}, 0, WEST, 0, {-scale_m:g}, NORTH]"
+    )
+    if scale_m < _LEAST_SCALE_M:
+        raise GridError(said)
+    _LOG.warning("%s", said)
 
 
 def _unit_factor(crs: CRS) -> float:

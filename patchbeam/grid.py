@@ -19,7 +19,7 @@ from shapely import Geometry
 
 from patchbeam.affines import Affine6, Coords, affine6, from_affine6
 from patchbeam.clip import ClipRegion, clip_mask
-from patchbeam.crs import describe, longitude_period, parse_crs, pixel_size, same_crs
+from patchbeam.crs import check_scale, describe, longitude_period, parse_crs, pixel_size, same_crs
 from patchbeam.errors import GridError
 from patchbeam.grid_options import GridOptions, check_dimensions, check_options
 from patchbeam.lattice import (
@@ -173,6 +173,7 @@ def _bounds(points: Coords) -> Box:
 def _by_scale(options: GridOptions, crs: CRS, source_grids: Sequence[GeoBox]) -> GeoBox:
     if options.region is None and not source_grids:
         raise GridError("grid.scale: gives no extent; add grid.region")
+    check_scale(float(options.scale or 0), crs)
     size = pixel_size(float(options.scale or 0), crs)
     xmin, ymin, xmax, ymax = _bounds(_corners(options, crs, source_grids))
     edges = [value / size if size > 0 else math.inf for value in (xmin, xmax, ymin, ymax)]

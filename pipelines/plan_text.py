@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from patchbeam import storage
+from patchbeam.crs import describe
 from patchbeam.grid import affine6
 from patchbeam.manifest import Manifest
 from patchbeam.mixer import crs_text
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import manifest_name, mixer_name, shard_name
+from patchbeam.sizes import size_text as size_text
 from pipelines.choice_text import choice_rows, why_dropped
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size_text(size_bytes: float) -> str:
-    """Returns a size with its unit, for instance ``1.5 MiB``."""
-    unit = 0
-    while size_bytes >= 1024 and unit < len(_UNITS) - 1:
-        size_bytes /= 1024
-        unit += 1
-    return f"{size_bytes:.0f} B" if unit == 0 else f"{size_bytes:.1f} {_UNITS[unit]}"
+from pipelines.source_text import how_read, source_notes
 
 
 def plan_text(plan: ExportPlan) -> str:
@@ -32,9 +24,10 @@ def plan_text(plan: ExportPlan) -> str:
     rows.append(("grid", f"{patches.width} × {patches.height} pixels, {_crs_name(plan)}"))
     rows.append(("transform", f"[{transform}]"))
     for source, aligned in zip(plan.sources, plan.aligned, strict=True):
-        how = "on the grid, read as it is" if aligned else "off the grid, resampled"
+        how = how_read(plan, source, aligned)
         files = source.files[0].path if len(source.files) == 1 else f"{len(source.files)} files"
         rows.append((f"source {source.name}", f"{files}: {how}"))
+    rows.extend(("note", text) for text in source_notes(plan))
     for feature in plan.features:
         rows.append((f"feature {feature.name}", f"{feature.kind} {_shape(feature.shape)}"))
     size = _times(patches.patch_width_height)
@@ -47,7 +40,8 @@ def plan_text(plan: ExportPlan) -> str:
     rows.append(
         (
             "patches",
-            f"{patches.count} of {size} pixels: {patches.columns} per row, {patches.rows} rows{stored}",
+            f"{patches.count} of {size} pixels: {patches.columns} per row, "
+            f"{_count(patches.rows, 'row')}{stored}",
         )
     )
     rows.append(("edge", _edge(plan)))
@@ -83,6 +77,8 @@ def plan_text(plan: ExportPlan) -> str:
     rows.append(("memory", f"about {size_text(plan.memory_bytes)} a worker, above the libraries' own"))
     free = storage.free_bytes(storage.split(plan.output)[0])
     have = "" if free is None else f"; {size_text(free)} free"
+    if free is not None and free < plan.space_bytes[1]:
+        have = f"; WARNING: only {size_text(free)} free"
     rows.append(("space", f"{_range(plan.space_bytes, size_text)} while it runs{have}"))
     return _table(rows)
 
@@ -132,14 +128,19 @@ def _edge(plan: ExportPlan) -> str:
     if plan.edge == "pad":
         over_x = patches.padded_width_height[0] - patches.width
         over_y = patches.padded_width_height[1] - patches.height
-        return f"pad: {over_x} columns and {over_y} rows beyond the grid are masked"
+        return f"pad: {_count(over_x, 'column')} and {_count(over_y, 'row')} beyond the grid are masked"
     if not patches.lost_pixels:
         return "drop: patches fill the grid, no pixel is lost"
     share = patches.lost_pixels / (patches.width * patches.height)
+    verb = "is" if patches.lost_pixels == 1 else "are"
     return (
-        f"drop: {columns} columns at the right and {rows} rows at the bottom fill no patch; "
-        f"{patches.lost_pixels} pixels ({share:.1%}) are lost (edge: pad keeps them)"
+        f"drop: {_count(columns, 'column')} at the right and {_count(rows, 'row')} at the bottom fill no "
+        f"patch; {_count(patches.lost_pixels, 'pixel')} ({share:.1%}) {verb} lost (edge: pad keeps them)"
     )
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _first_shard(plan: ExportPlan) -> str:
@@ -161,7 +162,7 @@ def _limit(plan: ExportPlan) -> str:
 
 def _crs_name(plan: ExportPlan) -> str:
     text = crs_text(plan.grid.crs.proj)
-    return text if len(text) < 40 else str(plan.grid.crs.proj.name)
+    return text if len(text) < 40 else describe(plan.grid.crs)
 
 
 def _times(pair: tuple[int, int]) -> str:

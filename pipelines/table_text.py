@@ -44,7 +44,7 @@ def _masked(plan: TablePlan) -> str:
 
 def import_text(report: ImportTableReport) -> str:
     """Returns what a table import has written."""
-    rows = [("written", f"{report.records} rows, {len(report.columns)} columns")]
+    rows = [("written", f"{_count(report.records, 'row')}, {_count(len(report.columns), 'column')}")]
     rows += [(f"column {name}", kind) for name, kind in report.columns.items()]
     rows.append(("geometry", f"from {report.geometry}" if report.geometry else "none"))
     rows.append(("file", report.output))
@@ -54,3 +54,7 @@ def import_text(report: ImportTableReport) -> str:
 def _table(rows: list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

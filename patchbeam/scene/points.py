@@ -33,7 +33,10 @@ def write_points(scene: str | PathLike[str], count: int, *, seed: int = 0, overw
     path = Path(fspath(scene))
     target = path.with_name(f"{path.stem}-points.geojson")
     if target.exists() and not overwrite:
-        raise OutputExists(f"{target} is there already; give another name, or --overwrite to replace it")
+        raise OutputExists(
+            f"{target} is there already; give --overwrite (in Python overwrite=True) to replace it, or "
+            "another name"
+        )
     with rasterio.open(path) as file:
         bounds, crs = file.bounds, file.crs.to_wkt()
     random = np.random.default_rng(seed)

@@ -37,7 +37,10 @@ def write_files(path: str | os.PathLike[str], options: SceneOptions) -> list[Pat
         finals.append(scene.with_stem(f"{scene.stem}-classes"))
     for final in finals:
         if final.is_dir() or (final.exists() and not options.overwrite):
-            raise OutputExists(f"{final} is there already; allow overwriting it or choose another name")
+            raise OutputExists(
+                f"{final} is there already; give --overwrite (in Python overwrite=True) to replace it, or "
+                "another name"
+            )
     parts = [final.with_name(f".{final.name}.{os.getpid()}.part") for final in finals]
     try:
         _fill(parts, options)

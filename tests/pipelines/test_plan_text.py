@@ -1,0 +1,93 @@
+"""What a plan says of its sources, its grid and its space."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from affine import Affine
+from eager import plan_of, write_tif
+
+from patchbeam import storage
+from patchbeam.crs import describe, parse_crs
+from patchbeam.errors import GridError, OutputExists
+from patchbeam.plan import ExportPlan
+from patchbeam.scene import write_scene
+from pipelines.cli import main
+from pipelines.plan_text import plan_text
+
+DEGREES = Affine(1e-4, 0, 15, 0, -1e-4, 48)
+
+
+def rows(plan: ExportPlan) -> dict[str, str]:
+    return {
+        name.strip(): text for name, text in (line.split("  ", 1) for line in plan_text(plan).splitlines())
+    }
+
+
+def plan(folder: Path, **job: Any) -> ExportPlan:
+    given = {"sources": "in.tif", "formatOptions": {"patchDimensions": [16, 16]}, "output": "out/scene"}
+    return plan_of({**given, **job}, folder)
+
+
+def test_how_a_source_off_the_grid_is_read(tmp_path: Path) -> None:
+    values = np.ones((1, 64, 64), np.uint8)
+    write_tif(tmp_path / "in.tif", values, crs="EPSG:4326", transform=DEGREES)
+    said = rows(plan(tmp_path, grid={"crs": "EPSG:32633", "scale": 10}))
+    (text,) = [text for name, text in said.items() if name.startswith("source")]
+    assert text.strip().endswith("in.tif: off the grid (EPSG:4326): resampled, nearest")
+
+
+@pytest.mark.parametrize("scale", [0.0001, 0.25])
+def test_a_scale_in_degrees(tmp_path: Path, scale: float, caplog: pytest.LogCaptureFixture) -> None:
+    write_tif(tmp_path / "in.tif", np.ones((1, 64, 64), np.uint8), crs="EPSG:4326", transform=DEGREES)
+    said = "is in metres, also for EPSG:4326; for pixels of .* degrees use crsTransform"
+    if scale < 0.01:
+        with pytest.raises(GridError, match=said):
+            plan(tmp_path, grid={"crs": "EPSG:4326", "scale": scale})
+        return
+    with caplog.at_level(logging.WARNING):
+        plan(tmp_path, grid={"crs": "EPSG:4326", "scale": scale})
+    assert "is in metres, also for EPSG:4326" in caplog.text
+
+
+def test_more_space_than_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_tif(tmp_path / "in.tif", np.ones((1, 64, 64), np.uint8))
+    monkeypatch.setattr(storage, "free_bytes", lambda path: 2048)
+    assert rows(plan(tmp_path))["space"].endswith("while it runs; WARNING: only 2.0 KiB free")
+
+
+def test_bands_in_files_of_their_own_are_no_mosaic(tmp_path: Path) -> None:
+    values = np.ones((1, 64, 64), np.uint8)
+    for name in ("B2", "B3", "B4"):
+        write_tif(tmp_path / f"{name}.tif", values)
+    said = rows(plan(tmp_path, sources="*.tif"))
+    assert "3 files over the same area: only the first with a value is seen" in said["note"]
+    assert "note" not in rows(plan(tmp_path, sources={"s": {"path": "*.tif", "compose": "max"}}))
+    west, north = 500_000, 5_300_000
+    write_tif(tmp_path / "t1.tif", values, transform=Affine(10, 0, west, 0, -10, north))
+    write_tif(tmp_path / "t2.tif", values, transform=Affine(10, 0, west + 600, 0, -10, north))
+    assert "note" not in rows(plan(tmp_path, sources="t*.tif"))
+
+
+def test_one_column_is_no_columns(tmp_path: Path) -> None:
+    write_tif(tmp_path / "in.tif", np.ones((1, 64, 65), np.uint8))
+    assert "1 column at the right and 0 rows at the bottom" in rows(plan(tmp_path))["edge"]
+
+
+def test_a_crs_without_code_or_name() -> None:
+    assert describe(parse_crs("EPSG:32633")) == "EPSG:32633"
+    unnamed = parse_crs("+proj=laea +lat_0=12.5 +lon_0=30.25 +units=m")
+    assert describe(unnamed).startswith("a CRS without a code (Lambert Azimuthal Equal Area")
+
+
+def test_a_scene_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.tif"
+    write_scene(path, width=64, height=64)
+    with pytest.raises(OutputExists, match="overwrite=True"):
+        write_scene(path, width=64, height=64)
+    assert main(["scene", str(path), "--width", "64", "--height", "64"]) == 2
+    assert "give --overwrite" in capsys.readouterr().err
