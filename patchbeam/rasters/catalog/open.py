@@ -80,6 +80,12 @@ def open_items(
     key = f"sources.{name}"
     wanted = list(assets) if assets else [_only_asset(items, key)]
     of_asset = mask is not None and isinstance(mask.band, str) and any(mask.band in i.assets for i in items)
+    if mask is not None and isinstance(mask.band, str) and not of_asset and not _in_files(items, wanted):
+        known = sorted({asset for item in items for asset in item.assets})
+        raise SourceError(
+            f"{key}.mask.band: {mask.band!r} is not an asset{nearest(mask.band, known)}; the items of"
+            f" {items[0].where} have {', '.join(known)}"
+        )
     names = [*wanted, *([str(mask.band)] if mask is not None and of_asset else [])]
     jobs = [(item, asset) for asset in dict.fromkeys(names) for item in items]
     # most need no file to be opened, and a thread for each would cost more than the work
@@ -136,6 +142,11 @@ def own_mask(mask: MaskOptions, files: Sequence[RasterFile], key: str) -> Qualit
             f" has {', '.join(names)}"
         )
     return mask.quality(files, names.index(mask.band) + 1)
+
+
+def _in_files(items: Sequence[Item], wanted: Sequence[str]) -> bool:
+    """Whether an asset has several bands, so that a quality band may be one of them."""
+    return any(len(band_facts(item.assets[a])) > 1 for item in items for a in wanted if a in item.assets)
 
 
 def _only_asset(items: Sequence[Item], key: str) -> str:

@@ -268,6 +268,10 @@ def test_errors(tmp_path):
     for source, text in (
         ({"path": "c.json", "assets": "B04"}, r"item 's3' has no asset 'B04'.*it has B8A, SCL"),
         ({"path": "c.json"}, r"assets: is missing, and the items of .* have B04, B8A, SCL"),
+        (
+            {"path": "c.json", "assets": "B8A", "mask": {"band": "SLC", "keep": [4]}},
+            r"mask\.band: 'SLC' is not an asset \(did you mean 'SCL'\?\); the items of .*B04, B8A, SCL",
+        ),
         ({"path": "odd.json"}, r"odd\.json is JSON of type 'Topology'"),
         ({"path": "c.json", "assets": "B8A", "cloudCover": {"max": -1}}, r"cloudCover: none of 5.*0 to 40"),
         ({"path": "c.json", "assets": "B8A", "filter": {"tiel": 1}}, r"filter\.tiel: .*did you mean 'tile'"),
