@@ -98,10 +98,9 @@ def test_tables(folder: Path) -> None:
     exec(compile(pipeline, "page", "exec"), names)
     assert Path("out/samples.tfrecord.gz").exists()
     tf = pytest.importorskip("tensorflow")
-    selectors = (
-        "--set selectors=[B2,B3,landcover] --set geometry=null --set output=../out/samples --overwrite"
-    )
-    assert main(["export-table", "configs/export_table.yaml", *shlex.split(selectors)]) == 0
+    job = next(block for block in blocks(text, "yaml") if "samples.gpkg" in block)
+    Path("job.yaml").write_text(re.sub(r"layer: .*|geometry: .*", "", job), encoding="utf-8")
+    assert main(["export-table", "job.yaml", "--overwrite"]) == 0
     names = {"tf": tf}
     exec(compile(parsing, "page", "exec"), names)
     assert set(names["rows"].element_spec) == {"B2", "B3", "landcover"}
