@@ -88,14 +88,34 @@ def _warn(plan: ExportPlan) -> None:
 @cli.command("plan")
 @_job_options
 @click.option("--json", "as_json", is_flag=True, help="print the plan as JSON")
-def plan_command(job: str, overrides: Sequence[str], as_json: bool) -> None:
-    """Print what a job will do: grid, patches, shards, bytes. Reads headers only."""
+@click.option("--estimate", is_flag=True, help="read a few blocks: time and size, and cost on Dataflow")
+@click.option("--blocks", type=click.IntRange(1), default=8, show_default=True, help="blocks to read for it")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="decides which blocks")
+@click.option("--workers", type=click.IntRange(1, 1024), help="threads to estimate with; default: all cores")
+@click.option("--prices", metavar="FILE", help="prices of workers; default: those that come with the package")
+def plan_command(
+    job: str,
+    overrides: Sequence[str],
+    as_json: bool,
+    estimate: bool,
+    blocks: int,
+    seed: int,
+    workers: int | None,
+    prices: str | None,
+) -> None:
+    """Print what a job will do: grid, patches, shards, bytes. Reads headers only, unless it estimates."""
     from pipelines.plan_text import plan_text
     from pipelines.resolve import load_plan
 
     plan = load_plan(job, overrides)
     _warn(plan)
-    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_text(plan))
+    facts, text = plan.to_json(), plan_text(plan)
+    if estimate:
+        from pipelines.estimate_text import estimated
+
+        more, said = estimated(plan, blocks=blocks, seed=seed, threads=workers, prices=prices)
+        facts, text = {**facts, "estimate": more}, f"{text}\n\n{said}"
+    click.echo(json.dumps(facts, indent=2) if as_json else text)
 
 
 @cli.command("export-image")
