@@ -201,6 +201,17 @@ def test_what_is_finished_is_taken_up_again(folder: Path, tmp_path: Path) -> Non
     assert due.kept.tolist() == again.kept.tolist()
 
 
+def test_the_manifest_does_not_depend_on_threads(folder: Path, tmp_path: Path) -> None:
+    texts = set()
+    for threads in (1, 2, 5):
+        output = str(tmp_path / str(threads) / "scene")
+        words = job(split=SPLIT, statistics="full", sample={"patches": 120}, blockBytes=1 << 16)
+        plan = eager.plan_of({**words, "output": output}, folder)
+        eager.export(plan, threads=threads)
+        texts.add(Path(f"{output}-manifest.json").read_text())
+    assert len(texts) == 1
+
+
 def test_another_split_replaces_the_files_of_the_first(folder: Path, tmp_path: Path) -> None:
     output = str(tmp_path / "scene")
     eager.export(eager.plan_of({**job(split=SPLIT), "output": output}, folder))
