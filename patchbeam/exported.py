@@ -180,6 +180,8 @@ def _shards_there(names: Iterable[str], prefix: str, splits: Sequence[str]) -> l
 def _nothing(prefix: str) -> str:
     text = f"{prefix}: no manifest, mixer or shard has a name that begins so"
     folder = storage.split(prefix)[0]
+    if storage.exists(f"{prefix}-import.json"):
+        return f"{prefix}: this is a map, not an export; open {prefix}.vrt in a GIS"
     try:
         names = storage.list_names(storage.join(folder, ""))
     except ReadFailed:

@@ -116,6 +116,8 @@ def look_command(
             )
         data = look_page(prefix, options).encode()
     else:
+        if not output.lower().endswith(".png"):
+            raise click.UsageError(f"-o: {output} is not a .png; pictures are PNG, and --html makes a page")
         data = png(look(prefix, options))
     storage.write_atomic(output, data)
     click.echo(output)

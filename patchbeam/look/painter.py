@@ -8,7 +8,7 @@ import numpy as np
 
 from patchbeam.elements import Array, Ints
 from patchbeam.errors import JobError
-from patchbeam.look.colours import Classes, Painter, stretch_of
+from patchbeam.look.colours import Classes, Painter, Stretch, stretch_of
 from patchbeam.look.view import ExportView
 from patchbeam.manifest import ManifestClass
 from patchbeam.pool import Pool
@@ -54,7 +54,8 @@ def make_painter(
         percentiles: between which numbers are stretched.
         classes: whether one band is a class map though nothing says so.
         pool: threads.
-        sample: patches whose numbers decide what is black and white; by default some of all.
+        sample: patches whose numbers, margins too, decide what is black and white; by default some of all,
+            without margins.
 
     Raises:
         JobError: neither one band nor three.
@@ -68,6 +69,8 @@ def make_painter(
         entry = view.band_entry(chosen[0])
         assert entry is not None and entry.classes is not None
         return Painter(bands=chosen, classes=Classes(entry.classes))
+    if chosen == (view.mask_band,):
+        return Painter(bands=chosen, stretches=(Stretch(low=0.0, high=1.0),))
     numbers = _sample(view, chosen, pool, sample)
     if len(chosen) == 1 and classes:
         return Painter(bands=chosen, classes=_found_classes(numbers[0], chosen[0]))
@@ -91,7 +94,11 @@ def _found_classes(sample: Array, name: str) -> Classes:
 def _sample(
     view: ExportView, bands: tuple[str, ...], pool: Pool, patches: Sequence[int] | None
 ) -> list[Array]:
-    """Numbers of each band from patches spread over the export, without margins and masked pixels."""
+    """Numbers of each band from patches spread over the export, or of those given with margins; none of masked pixels."""
+
+    def shown(values: Array) -> Array:
+        return view.inner(values) if patches is None else values
+
     present = view.present if patches is None else view.present[np.isin(view.present, patches)]
     chosen: Ints = present
     if len(present) > SAMPLE_PATCHES:
@@ -102,8 +109,8 @@ def _sample(
     def numbers(patch: int) -> list[Array]:
         values, masked = view.read(patch, bands, step)
         thin = 1 if view.values.sequence else step
-        valid = None if masked is None else ~view.inner(masked)[::thin, ::thin]
-        pixels = [view.inner(band)[::thin, ::thin] for band in values]
+        valid = None if masked is None else ~shown(masked)[::thin, ::thin]
+        pixels = [shown(band)[::thin, ::thin] for band in values]
         return [band.reshape(-1) if valid is None else band[valid] for band in pixels]
 
     parts = list(pool.map(numbers, chosen.tolist()))

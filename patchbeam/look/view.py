@@ -130,12 +130,13 @@ class ExportView:
         found = self.values.decoder(names).decode(records, step)
         chosen = found[: len(bands)]
         masked: Mask | None = None
-        if self.mask_band is not None:
-            masked = found[names.index(self.mask_band)] == 0
+        if tuple(bands) == (self.mask_band,):
+            pass  # it is shown itself
+        elif self.mask_band is not None:
+            # the mask band speaks of all bands of the record together, and others may be masked than these
+            masked = (found[names.index(self.mask_band)] == 0) & self._all_default(chosen)
         elif all(self._may_be_masked(name) for name in bands):
-            assert self.files.manifest is not None
-            default = np.float64(self.files.manifest.format_options.default_value)
-            masked = np.logical_and.reduce([values == default for values in chosen])
+            masked = self._all_default(chosen)
         unknown = [np.isnan(values) for values in chosen if values.dtype.kind == "f"]
         if unknown and any(u.any() for u in unknown):
             nowhere = np.logical_or.reduce(unknown)
@@ -157,6 +158,18 @@ class ExportView:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _all_default(self, chosen: Sequence[Array]) -> Mask:
+        """Where bands all hold what a masked pixel holds."""
+        assert self.files.manifest is not None
+        default = np.float64(self.files.manifest.format_options.default_value)
+        with np.errstate(over="ignore"):
+            same = [
+                values == (values.dtype.type(default) if values.dtype.kind == "f" else default)
+                for values in chosen
+            ]
+        every: Mask = np.logical_and.reduce(same)
+        return every
 
     def _may_be_masked(self, name: str) -> bool:
         entry = self.band_entry(name)

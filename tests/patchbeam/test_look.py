@@ -19,9 +19,12 @@ from patchbeam.errors import CorruptRecord, JobError
 from patchbeam.look import LookOptions, look, png
 from patchbeam.look.canvas import BACKGROUND, DROPPED, MARGIN, MASKED, MISSING
 from patchbeam.look.colours import nearest, resized, stretch_of
-from patchbeam.look.overview import lay_out
+from patchbeam.look.overview import draw_patch, lay_out
+from patchbeam.look.painter import make_painter
 from patchbeam.look.palette import reduce_colours
 from patchbeam.look.strips import scale_bar
+from patchbeam.look.view import ExportView
+from patchbeam.pool import Pool
 from patchbeam.scene import write_scene
 from patchbeam.scene.spectra import CLASS_COLOURS
 
@@ -253,3 +256,29 @@ def test_exports_of_earth_engine() -> None:
     assert folder is not None
     picture = body(look(str(folder / "earth-engine" / "image_2021")))
     assert picture.shape == (768, 768, 3) and picture.std() > 30
+
+
+def test_each_band_of_a_patch_shows_its_own_mask(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(100, 200, (2, 64, 64)).astype(np.uint16)
+    values[0, :, :16] = 0  # red alone is masked there
+    prefix = make(tmp_path, values, ["red", "nir"], tif={"nodata": 0}, maskBand="valid")
+    with ExportView(prefix) as view:
+        for name, masked in (("red", True), ("nir", False), ("valid", False)):
+            (_,), mask = view.read(0, (name,))
+            assert (mask is not None and bool(mask[:, :16].all())) == masked
+            assert mask is None or not mask[:, 16:].any()
+        with Pool(1) as pool:
+            painter = make_painter(
+                view, ("valid",), percentiles=(2, 98), classes=False, pool=pool, sample=(0,)
+            )
+        drawn = draw_patch(view, painter, 0, (32, 32), margins=True)
+    assert (drawn[:, :16] == 0).all() and (drawn[:, 16:] == 255).all()
+
+
+def test_one_patch_is_stretched_by_all_that_is_stored(tmp_path: Path) -> None:
+    values = np.full((1, 96, 96), 100, np.uint16)
+    values[0, 32:64, 32:64] = np.arange(32 * 32).reshape(32, 32) + 1000
+    prefix = make(tmp_path, values, ["red"], formatOptions={"kernelSize": [16, 16]})
+    with ExportView(prefix) as view, Pool(1) as pool:
+        one = make_painter(view, ("red",), percentiles=(0, 100), classes=False, pool=pool, sample=(4,))
+        assert (one.stretches[0].low, one.stretches[0].high) == (100, 2023)

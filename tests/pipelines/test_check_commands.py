@@ -58,6 +58,7 @@ def test_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--html", "--patch", "1"], "leave --sheet, --patch"),
         (["--patch", "9"], "not in 0..8"),
         (["--size", "1"], "--size"),
+        (["-o", "a.jpg"], "-o: a.jpg is not a .png; pictures are PNG"),
     ],
 )
 def test_look_says_what_is_wrong(
@@ -67,6 +68,14 @@ def test_look_says_what_is_wrong(
     assert main(["look", str(prefix), "-o", str(tmp_path / "a.png"), *options]) == 2
     assert text in capsys.readouterr().err
     assert not (tmp_path / "a.png").exists()
+
+
+def test_a_map_is_opened_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = copy_of("indexed", tmp_path)
+    assert main(["import-image", str(prefix)]) == 0
+    for command in (["look", f"{prefix}-map", "-o", str(tmp_path / "a.png")], ["verify", f"{prefix}-map"]):
+        assert main(command) == 2
+        assert f"this is a map, not an export; open {prefix}-map.vrt in a GIS" in capsys.readouterr().err
 
 
 def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +91,8 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     export(plan_of(job, tmp_path / "out"))
     monkeypatch.chdir(tmp_path)
     assert len(COMMANDS) >= 9
+    written = [command.split(" -o ")[1] for command in COMMANDS if " -o " in command]
+    assert all(name.startswith("out/") for name in written), "a reader's tracked files stay as they are"
     for command in COMMANDS:
         assert main(shlex.split(command)) == 0, command
         if " -o " in command:
