@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from patchbeam.data.errors import DataError
 from patchbeam.errors import JobError, nearest
@@ -28,6 +28,7 @@ class BandLayout:
         dtype: what its numbers are decoded to.
         mean: over the valid pixels of the export, ``None`` when not known.
         std: likewise.
+        split_moments: split → mean and standard deviation over its valid pixels.
     """
 
     name: str
@@ -39,6 +40,7 @@ class BandLayout:
     dtype: str
     mean: float | None = None
     std: float | None = None
+    split_moments: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
     @property
     def channels(self) -> int:
@@ -80,6 +82,10 @@ def from_manifest(manifest: Manifest, name: str) -> tuple[BandLayout, ...]:
                 dtype=_dtype(band.wire_type, band.type),
                 mean=None if statistics is None else statistics.mean,
                 std=None if statistics is None else statistics.standard_deviation,
+                split_moments={
+                    split: (own.mean, own.standard_deviation)
+                    for split, own in (band.split_statistics or {}).items()
+                },
             )
         )
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from patchbeam.data.database import Spec
 from patchbeam.data.errors import DataError
 from patchbeam.errors import JobError, nearest
 
-Normalize = bool | tuple[Sequence[float], Sequence[float]]
+Normalize = bool | str | tuple[Sequence[float], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,9 @@ class Modality:
         bands: names, in channel order; an array band fills as many channels as it has steps.
         dtype: NumPy type of the values; by default that of the bands (float32, unless the export has
             ``numbers: native``), and float32 when normalised.
-        normalize: true for (x - mean) / standard deviation by the manifest's statistics of each band, or
-            ``(means, deviations)``, a number a channel.
+        normalize: true for (x - mean) / standard deviation by the manifest's statistics of each band; the
+            name of a split, mostly ``"train"``, for those of its patches; or ``(means, deviations)``, a
+            number a channel.
         squeeze: whether a single channel has no axis of its own: ``(row, col)``, as class maps are used.
     """
 
@@ -150,6 +151,17 @@ def _resolve(
 def _statistics(
     name: str, normalize: Normalize, bands: Sequence[BandLayout], channels: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    if isinstance(normalize, str):
+        splits = list(bands[0].split_moments)
+        if normalize not in splits:
+            have = f"it has {', '.join(splits)}" if splits else "it has none"
+            raise JobError(
+                f"modalities.{name}: normalize: {normalize!r} is no split of this export with statistics; "
+                f"{have}{nearest(normalize, splits)}"
+            )
+        moments = [band.split_moments[normalize] for band in bands]
+        bands = [replace(b, mean=mean, std=std) for b, (mean, std) in zip(bands, moments, strict=True)]
+        normalize = True
     if normalize is True:
         missing = [band.name for band in bands if band.mean is None or band.std is None]
         if missing:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from split_job import PATCH, SIZE, SPLIT, compare_records, compare_statistics, job, pixels, records, sources
 
-from patchbeam.data import PatchDatabase, block_split
+from patchbeam.data import Modality, PatchDatabase, block_split
 from patchbeam.errors import JobError
 from patchbeam.export import BlockReader, block_encoder, piece_writer, temporary_folder
 from patchbeam.exported import kept_patches
@@ -117,6 +117,21 @@ def test_a_pixel_a_record(folder: Path) -> None:
     assert done.manifest.patches.dropped == 0  # no margin, no guard
     assert sum(s.records for s in done.manifest.shards) == SIZE * SIZE
     assert verify(str(done.prefix), threads=1).ok
+
+
+def test_the_reader_normalises_by_the_training_set(folder: Path) -> None:
+    done = exports.run_eagerly(folder, job(split=SPLIT))
+    plain, normal = (
+        PatchDatabase(
+            str(done.prefix), split="test", modalities={"x": Modality(bands=("red",), normalize=how)}
+        )
+        for how in (False, "train")
+    )
+    statistics = done.manifest.bands[0].split_statistics["train"]  # type: ignore[index]
+    due = (plain.load(3)[0] - statistics.mean) / statistics.standard_deviation
+    assert normal.load(3)[0] == pytest.approx(due, rel=1e-5, abs=1e-5)
+    with pytest.raises(JobError, match=r"'trian' is no split .* \(did you mean 'train'"):
+        PatchDatabase(str(done.prefix), split="test", normalize="trian")
 
 
 def test_verify_finds_a_leak(folder: Path) -> None:
