@@ -119,7 +119,7 @@ def run_export(
                     f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
                     f"delete {folder}"
                 ) from error
-            raise_original(error, folder)
+            raise_original(error, folder, local=is_local(options))
     name = manifest_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
@@ -152,8 +152,8 @@ def _begin(plan: ExportPlan, folder: str, *, resume: bool) -> str | None:
     return path
 
 
-def raise_original(error: BaseException, folder: str) -> NoReturn:
-    """Raises what a local run failed with; its temporary files stay if it can be resumed."""
+def raise_original(error: BaseException, folder: str, *, local: bool) -> NoReturn:
+    """Raises what a run failed with; its temporary files stay if it can be resumed."""
     close_pools()
     if was_interrupted(error):
         raise KeyboardInterrupt(
@@ -163,6 +163,11 @@ def raise_original(error: BaseException, folder: str) -> NoReturn:
     if isinstance(original, ReadFailed | WriteFailed) and not isinstance(original, SourceUnreadable):
         raise type(original)(
             f"{original}; what is finished is kept in {folder}: run it again with --resume"
+        ) from error
+    if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
+        raise PatchbeamError(
+            f"the job failed where it ran: {' '.join(str(original).split())}; its log there says more. "
+            f"What is finished is kept in {folder}: run it again with --resume"
         ) from error
     if isinstance(original, PatchbeamError) and not isinstance(original, LockHeld):
         _clean_up(folder)
