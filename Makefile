@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PIP_INSTALL := $(PIP) install --quiet
 WORKERS ?= 2
-DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # Is the interpreter one that Patchbeam supports, and can it make a virtual environment?

@@ -13,7 +13,11 @@ RUN = ["quickstart.md", "exporting.md", "recipes.md", "from-earth-engine.md", "f
 ELSEWHERE = {
     "datasets.md": "tests/interop/test_page_datasets.py",
     "format-options.md": "tests/interop/test_page_format_options.py",
+    "importing.md": "tests/interop/test_page_importing.py",
     "looking.md": "tests/pipelines/test_check_commands.py",
+    "many-scenes.md": "tests/pipelines/test_page_many.py",
+    "splits-and-sampling.md": "tests/pipelines/test_page_splits.py",
+    "tables.md": "tests/interop/test_page_importing.py",
     "training.md": "tests/patchbeam/data/test_docs.py",
 }
 
@@ -28,6 +32,13 @@ def test_the_page_shows_what_the_commands_print(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_the_other_pages_are_run_elsewhere(name: str) -> None:
     assert name in (ROOT / ELSEWHERE[name]).read_text(encoding="utf-8")
+
+
+def test_no_page_with_commands_is_forgotten() -> None:
+    by_hand = {"index.md", "formats.md", "job-file.md", "commands.md", "complaints.md"}  # hold none
+    assert {page.name for page in DOCS.glob("*.md")} == {*RUN, *ELSEWHERE, *by_hand}
+    for name in by_hand:
+        assert "\n$ " not in (DOCS / name).read_text(encoding="utf-8")
 
 
 def test_links_between_pages_lead_somewhere() -> None:
