@@ -1,8 +1,9 @@
 """Burns what of a vector layer meets a window of the export grid.
 
-Geometries are carried into pixels of the whole grid by the arithmetic of GDAL's rasteriser, then moved by
-whole pixels: a pixel comes out as it does when the whole layer is burnt on the whole grid at once. Vertices
-are reprojected and edges stay straight between them, as rasterising a reprojected layer has it.
+Geometries are carried into pixels of the whole grid by the arithmetic of GDAL's rasteriser: a pixel comes
+out as it does when the whole layer is burnt on the whole grid at once. Polygons are filled here; lines,
+points and ``allTouched`` are GDAL's, on geometries moved by whole pixels. Vertices are reprojected and edges
+stay straight between them, as rasterising a reprojected layer has it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from patchbeam.rasters.coordinates import Floats, PixelMap
 from patchbeam.rasters.layers import Layers
 from patchbeam.rasters.pieces import Rect
 from patchbeam.rasters.place_vector import box_in_layer
+from patchbeam.rasters.polygons import all_polygons, fill_polygons
 
 Shapes = NDArray[Any]
 Features = tuple[Shapes, Array, Array]
@@ -87,17 +89,23 @@ class Burner:
         left, top, right, bottom = shapely.bounds(shapes).T if len(shapes) else np.empty((4, 0))
         near = (left <= rect.right + 1) & (right >= rect.left - 1)
         near &= (top <= rect.bottom + 1) & (bottom >= rect.top - 1)
-        shapes = shapely.transform(shapes[near], lambda xy: xy - np.array([rect.left, rect.top], np.float64))
-        dtype = np.dtype(burn.type)
+        shapes, numbers = shapes[near], values[near].astype(np.dtype(burn.type))
         size = rect.height, rect.width
-        result = np.full(size, 0 if burn.background is None else burn.background, dtype)
+        result = np.full(size, 0 if burn.background is None else burn.background, numbers.dtype)
         present = np.zeros(size, np.uint8) if burn.background is None else None
-        if len(shapes):
-            numbers = values[near].astype(dtype).tolist()
-            self._rasterize(list(zip(shapes, numbers, strict=True)), result)
-            if present is not None:
-                self._rasterize([(shape, 1) for shape in shapes], present)
+        self._paint(shapes, numbers, rect, result)
+        if present is not None:
+            self._paint(shapes, np.ones(len(shapes), np.uint8), rect, present)
         return result, None if present is None else present.astype(np.bool_)
+
+    def _paint(self, shapes: Shapes, values: Array, rect: Rect, out: Array) -> None:
+        if not len(shapes):
+            return
+        if not self.burn_.all_touched and all_polygons(shapes):
+            fill_polygons(shapes, values, rect, out)
+            return
+        moved = shapely.transform(shapes, lambda xy: xy - np.array([rect.left, rect.top], np.float64))
+        self._rasterize(list(zip(moved, values.tolist(), strict=True)), out)
 
     def _rasterize(self, shapes: list[tuple[Any, Any]], out: Array) -> None:
         try:

@@ -92,11 +92,12 @@ def whole(shapes, numbers, fill=0, grid=GRID, **options):
     )  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.integers(0, 10**6), st.just(False), st.booleans(), st.sampled_from(SUFFIXES), st.sampled_from([19, 64])
+    st.integers(0, 10**6), st.booleans(), st.booleans(), st.sampled_from(SUFFIXES), st.sampled_from([19, 64])
 )
 def test_equals_the_whole(tmp_path_factory, seed, nice, touched, suffix, side):
+    nice &= not touched  # where lines touch pixels GDAL decides, and counts from the window's corner
     shapes, crop, rank = fields(seed=seed, nice=nice)
     path = write(tmp_path_factory.mktemp("layer"), suffix, shapes, crop, rank)
     with reader_of(path, attribute="crop", all_touched=touched, order_by="rank") as reader:
