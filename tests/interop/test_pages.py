@@ -13,11 +13,12 @@ RUN = ["quickstart.md", "exporting.md", "recipes.md", "from-earth-engine.md", "f
 ELSEWHERE = {
     "datasets.md": "tests/interop/test_page_datasets.py",
     "format-options.md": "tests/interop/test_page_format_options.py",
-    "importing.md": "tests/interop/test_page_importing.py",
+    "importing.md": "tests/interop/test_pages_in_parts.py",
     "looking.md": "tests/pipelines/test_check_commands.py",
     "many-scenes.md": "tests/pipelines/test_page_many.py",
+    "running.md": "tests/interop/test_pages_in_parts.py",
     "splits-and-sampling.md": "tests/pipelines/test_page_splits.py",
-    "tables.md": "tests/interop/test_page_importing.py",
+    "tables.md": "tests/interop/test_pages_in_parts.py",
     "training.md": "tests/patchbeam/data/test_docs.py",
 }
 

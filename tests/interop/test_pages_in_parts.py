@@ -1,7 +1,8 @@
-"""The pages of imports and of tables: their commands and scripts run, on a smaller scene."""
+"""The pages of imports, of tables and of running: their commands and scripts run, on a smaller scene."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -106,8 +107,21 @@ def test_tables(folder: Path) -> None:
     assert set(names["rows"].element_spec) == {"B2", "B3", "landcover"}
 
 
-def test_options_for_a_cluster_are_options_of_beam() -> None:
-    (block,) = [block for block in blocks(page("exporting.md"), "sh") if "DataflowRunner" in block]
+def test_running(folder: Path) -> None:
+    run("patchbeam scene out/scene.tif")
+    shutil.copy("configs/export_image.yaml", "configs/job.yaml")
+    shutil.copy("configs/export_image.yaml", "configs/nightly.yaml")
+    lines = [line for line in commands(page("running.md")) if "gs://" not in line]
+    assert len(lines) == 3
+    for i, line in enumerate(lines):
+        _, name, job, *options = shlex.split(line, comments=True)
+        assert main([name, f"configs/{job}", *options, "--set", f"output=../out/{i}/scene"]) == 0, line
+    assert json.loads(Path("out/report.json").read_text())["status"] == "done"
+
+
+@pytest.mark.parametrize("name", ["exporting.md", "running.md"])
+def test_options_for_a_cluster_are_options_of_beam(name: str) -> None:
+    (block,) = [block for block in blocks(page(name), "sh") if "--runner=DataflowRunner" in block]
     _, _, given = block.replace("\\\n", " ").partition(" -- ")
     options, threads = beam_options(shlex.split(given))
     assert options.get_all_options()["runner"] == "DataflowRunner" and threads == 1
