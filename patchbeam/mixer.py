@@ -177,6 +177,11 @@ class Mixer:
         except JobError as error:
             raise JobError(f"{name}: {error}") from None
 
+    def _repr_html_(self) -> str:
+        from patchbeam.repr import mixer_html
+
+        return mixer_html(self)
+
     def grid(self) -> GeoBox:
         """Returns the grid that the patches cover, one cell a pixel.
 

@@ -222,6 +222,11 @@ class PatchGrid:
         for row in rows:
             yield from range(row * self.columns + cols.start, row * self.columns + cols.stop)
 
+    def _repr_svg_(self) -> str:
+        from patchbeam.repr import patch_grid_svg
+
+        return patch_grid_svg(self)
+
     def bounds(self, index: int, grid: GeoBox) -> tuple[float, float, float, float]:
         """Returns ``(xmin, ymin, xmax, ymax)`` of a patch without its margin, in the grid's CRS."""
         w = self.window(index)

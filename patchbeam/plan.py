@@ -308,6 +308,11 @@ class ExportPlan:
         }
         return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
+    def _repr_html_(self) -> str:
+        from patchbeam.repr import plan_html
+
+        return plan_html(self)
+
     def to_json(self) -> dict[str, Any]:
         """Returns the plan as ``patchbeam plan --json`` prints it."""
         return plan_to_json(self)

@@ -41,6 +41,11 @@ class Spec:
         if self.layout is not None and self.shape is not None and len(self.layout) != len(self.shape):
             raise JobError(f"layout {self.layout!r} for a shape of {len(self.shape)} axes, {self.shape}")
 
+    def __str__(self) -> str:
+        """Returns type, axes and sizes, as far as they are known: ``float32 CHW (4, 320, 320)``."""
+        known = (self.dtype, self.layout, self.shape)
+        return " ".join(str(part) for part in known if part is not None) or "anything"
+
     def mismatch(self, value: Any) -> str | None:
         """Returns what is wrong with a value, or ``None``."""
         shape, dtype = getattr(value, "shape", ()), getattr(value, "dtype", None)
@@ -71,6 +76,13 @@ class Database(Sequence[Item], ABC):
     @abstractmethod
     def load(self, index: int) -> Item:
         """Returns the values of an item, not yet checked; ``index`` is in range."""
+
+    def __repr__(self) -> str:
+        """Returns what it is for people: the class, how many items, and their values."""
+        count = len(self)
+        specs = self.specs
+        values = [f"{name}: {specs[name]}" if name in specs else name for name in self.modalities]
+        return f"{type(self).__name__}({count} item{'' if count == 1 else 's'} of {', '.join(values)})"
 
     @property
     def specs(self) -> Mapping[str, Spec]:
@@ -190,6 +202,11 @@ class Database(Sequence[Item], ABC):
                 f"{nearest(name, self.modalities)}"
             )
         return self.modalities.index(name)
+
+    def _repr_html_(self) -> str:
+        from patchbeam.repr import database_html
+
+        return database_html(self)
 
     def _at(self, index: int) -> int:
         at = operator.index(index)
