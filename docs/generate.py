@@ -161,7 +161,7 @@ def _commands() -> str:
             for one in command.params
             if isinstance(one, click.Argument)
         ).replace("[BEAM_ARGUMENTS]...", "[-- BEAM OPTIONS]")
-        said = re.sub(r"\s*\n\s*", " ", str(command.help)).strip()
+        said = re.sub(r"\s+", " ", str(command.help)).strip()
         lines += [f"## {name}", "", "```text", f"patchbeam {name} [OPTIONS] {arguments}", "```", "", said, ""]
         options = [one for one in command.params if isinstance(one, click.Option)]
         if options:
