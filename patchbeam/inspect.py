@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from patchbeam import storage
 from patchbeam.errors import JobError
+from patchbeam.exported import find_export
 from patchbeam.records.gzip import member_size, sniff
 from patchbeam.records.layout import FRAME_BYTES, Kind
 from patchbeam.records.parse import feature_kinds, fields
@@ -98,6 +99,24 @@ class Inspection:
             "sidecar": self.sidecar,
             "spec": None if self.spec is None else self.spec.to_json(),
         }
+
+
+def record_files(given: Sequence[str]) -> list[str]:
+    """Returns record files, and in place of a prefix the shards of its export.
+
+    Raises:
+        JobError: no file of an export has such a prefix, or it has no shards.
+    """
+    found: list[str] = []
+    for entry in given:
+        if storage.exists(entry) or entry.endswith((".tfrecord", ".tfrecords", ".gz")):
+            found.append(entry)
+            continue
+        shards = find_export(entry).shards
+        if not shards:
+            raise JobError(f"{entry}: the export has no shards to look into")
+        found.extend(shards)
+    return found
 
 
 def inspect_file(path: str, *, look_at: int = LOOKED_AT) -> Inspection:

@@ -220,11 +220,14 @@ def scene_command(out: str, points: int, **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="print it as JSON")
 @click.option("--spec", "as_spec", is_flag=True, help="print the tf.io parsing dict")
 def inspect_command(files: Sequence[str], as_json: bool, as_spec: bool) -> None:
-    """Print what record files hold: features, types, lengths, shapes, counts."""
-    from patchbeam.inspect import common_spec, inspect_file
+    """Print what record files hold: features, types, lengths, shapes, counts.
+
+    FILES are record files, or prefixes of exports.
+    """
+    from patchbeam.inspect import common_spec, inspect_file, record_files
     from pipelines.inspect_text import inspect_text
 
-    found = [inspect_file(path) for path in files]
+    found = [inspect_file(path) for path in record_files(files)]
     if as_spec:
         spec = common_spec(found)
         click.echo(json.dumps(spec.to_json(), indent=2) if as_json else spec.to_python().rstrip())
@@ -237,7 +240,10 @@ def inspect_command(files: Sequence[str], as_json: bool, as_spec: bool) -> None:
 @cli.command("schema")
 @click.argument("kind")
 def schema_command(kind: str) -> None:
-    """Print the JSON Schema of a job file, for editors."""
+    """Print the JSON Schema of a job file, for editors.
+
+    KIND: export-image, import-image, export-table, import-table, build-dataset.
+    """
     from pipelines.jobfile import JOBS
     from pipelines.jobfile.schema import job_schema
 

@@ -39,7 +39,7 @@ from patchbeam.data.sets import (
     OxfordPets,
     write_items,
 )
-from patchbeam.data.split import block_split, split
+from patchbeam.data.split import BlockParts, block_split, split
 from patchbeam.data.stimuli import ImageFolder, StimuliDatabase
 from patchbeam.data.stimulus import Stimulus
 from patchbeam.data.tables import TableDatabase
@@ -55,6 +55,7 @@ __all__ = [
     "ArrayDatabase",
     "ArrayFile",
     "Batches",
+    "BlockParts",
     "Collatable",
     "DType",
     "DataError",

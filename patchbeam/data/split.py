@@ -12,9 +12,32 @@ from patchbeam.data.errors import DataError, EmptyDatabase
 from patchbeam.data.order import Ints, check_seed, order
 from patchbeam.data.places import patch_places
 from patchbeam.errors import JobError
-from patchbeam.splits import block_count, check_fractions, guard_patches, largest_remainder, split_blocks
+from patchbeam.splits import (
+    GUARDED,
+    block_count,
+    check_fractions,
+    guard_patches,
+    largest_remainder,
+    split_blocks,
+)
 
 Labels = Sequence[Hashable] | Callable[[int], Hashable]
+
+
+class BlockParts(dict[str, Database]):
+    """The parts of a split by blocks, by name.
+
+    Attributes:
+        dropped: items of the database that the guard leaves out.
+    """
+
+    def __init__(self, parts: Mapping[str, Database], dropped: int) -> None:
+        super().__init__(parts)
+        self.dropped = dropped
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {len(part)}" for name, part in self.items())
+        return f"BlockParts({sizes}; {self.dropped} dropped by the guard)"
 
 
 @overload
@@ -128,7 +151,7 @@ def block_split(
     *,
     block: tuple[int, int] = (8, 8),
     guard: int | tuple[int, int] | Literal["auto"] = "auto",
-) -> dict[str, Database]:
+) -> BlockParts:
     """Splits image patches by blocks of the patch grid, so that no pixel is in two parts.
 
     Args:
@@ -140,7 +163,8 @@ def block_split(
             two parts; ``auto`` as many as the margins reach over.
 
     Returns:
-        Views by name, in the original order; patches of the guard are in none.
+        A dict of views by name, in the original order; patches of the guard are in none, and ``dropped``
+        says how many they are.
 
     Raises:
         JobError: fractions do not sum to 1, a number is out of range, or there are fewer blocks than parts.
@@ -176,4 +200,5 @@ def block_split(
         block_columns_rows=across_down,
         guard_columns_rows=(guards[0], guards[1]),
     )[indices]
-    return {name: database.select(np.flatnonzero(part_of == at)) for at, name in enumerate(shares)}
+    parts = {name: database.select(np.flatnonzero(part_of == at)) for at, name in enumerate(shares)}
+    return BlockParts(parts, dropped=int(np.count_nonzero(part_of == GUARDED)))

@@ -94,7 +94,7 @@ def _found_classes(sample: Array, name: str) -> Classes:
 def _sample(
     view: ExportView, bands: tuple[str, ...], pool: Pool, patches: Sequence[int] | None
 ) -> list[Array]:
-    """Numbers of each band from patches spread over the export, or of those given with margins; none of masked pixels."""
+    """Numbers of each band that are not masked: of some patches of all, or of those given, margins too."""
 
     def shown(values: Array) -> Array:
         return view.inner(values) if patches is None else values

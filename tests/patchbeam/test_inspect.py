@@ -17,6 +17,7 @@ from patchbeam.records.tfrecord import read_records, write_records
 from patchbeam.sidecars import find_sidecar
 from patchbeam.spec import feature_spec
 from pipelines.cli import main
+from pipelines.jobfile import JOBS
 
 
 @pytest.fixture
@@ -187,3 +188,18 @@ def test_channels_of_collapsed_bands(tmp_path: Path) -> None:
     (feature,) = feature_spec(export(plan_of(job, tmp_path))).features
     assert (feature.name, feature.shape) == ("B1", (3, 4, 4))
     assert feature.channels == ("B1", "k[0]", "k[1]")
+
+
+def test_a_prefix_stands_for_its_shards(shards: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(shards) > 1
+    prefix = str(shards[0].parent / "x")
+    assert main(["inspect", prefix, "--json"]) == 0
+    assert [one["path"] for one in json.loads(capsys.readouterr().out)] == [str(path) for path in shards]
+    assert main(["inspect", prefix + "y"]) == 2
+    assert "the folder has" in capsys.readouterr().err
+
+
+def test_the_schema_command_names_its_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(kind in said for kind in JOBS)

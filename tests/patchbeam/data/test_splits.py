@@ -153,6 +153,23 @@ def test_block_split_of_an_export_and_of_views_of_it(tmp_path: Path) -> None:
     assert sum(map(len, loose.values())) == 126
 
 
+def test_block_split_says_what_the_guard_drops(tmp_path: Path) -> None:
+    database = PatchDatabase(write_export(tmp_path, columns_rows=(8, 8)).prefix)
+    parts = block_split(database, {"train": 0.75, "test": 0.25}, 1, block=(2, 2), guard=1)
+    assert isinstance(parts, dict) and list(parts) == ["train", "test"]
+    train, test = len(parts["train"]), len(parts["test"])
+    assert parts.dropped == 64 - train - test > 0
+    assert repr(parts) == f"BlockParts(train: {train}, test: {test}; {parts.dropped} dropped by the guard)"
+    assert block_split(database, {"train": 0.75, "test": 0.25}, 1, block=(2, 2), guard=0).dropped == 0
+
+
+def test_a_database_says_what_it_is(tmp_path: Path) -> None:
+    database = PatchDatabase(write_export(tmp_path, columns_rows=(2, 2)).prefix)
+    shape = database.specs["image"].shape
+    assert repr(database) == f"PatchDatabase(4 items of image: float32 CHW {shape})"
+    assert repr(database[:1]) == f"SelectedView(1 item of image: float32 CHW {shape})"
+
+
 def test_block_split_refuses(tmp_path: Path) -> None:
     database = PatchDatabase(write_export(tmp_path).prefix)
     with pytest.raises(DataError, match=r"Numbers lies on no patch grid"):
