@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import apache_beam as beam
+
 from patchbeam import storage
 from patchbeam.errors import (
     CountMismatch,
@@ -21,6 +23,7 @@ from patchbeam.errors import (
     ReadFailed,
     WriteFailed,
 )
+from patchbeam.lock import OutputLock
 from patchbeam.mosaic.make import begun_publication
 from patchbeam.mosaic.plan import ImportPlan
 from patchbeam.mosaic.tiles import existing_maps, import_name
@@ -82,6 +85,7 @@ def run_import(
 
     Raises:
         JobError: the destination or the records cannot be used; nothing has been written.
+        LockHeld: another run writes this output.
         PatchbeamError: the run failed; nothing has been published. Temporary files stay only when storage
             failed or the run was interrupted, for ``resume``.
         KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
@@ -90,10 +94,23 @@ def run_import(
     refuse_local_paths(options, [("output", plan.output), *(("records", path) for path in plan.records)])
     pipeline = new_pipeline(options)
     check_map_destination(plan, overwrite=overwrite, resume=resume)
+    with OutputLock(plan.output, take_over=resume):
+        # once more: a run that held the lock until now may have published
+        check_map_destination(plan, overwrite=overwrite, resume=resume)
+        if not resume:
+            storage.delete_tree(plan.temporary_folder)
+        pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite)
+        _run(pipeline, plan, local=is_local(options))
+    name = import_name(plan.output)
+    if not storage.exists(name):
+        raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
+    report: dict[str, Any] = json.loads(storage.read_bytes(name))
+    return report
+
+
+def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool) -> None:
+    """Runs the pipeline; when it fails, temporary files stay only if it can be resumed."""
     folder = plan.temporary_folder
-    if not resume:
-        storage.delete_tree(folder)
-    pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite)
     try:
         run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan))
     except BaseException as error:
@@ -101,7 +118,7 @@ def run_import(
         if was_interrupted(error):
             text = (
                 f"finished tiles are kept in {folder}; run it again with --resume"
-                if is_local(options)
+                if local
                 else f"the job goes on where it runs and will publish {plan.output}; cancel it there"
             )
             raise KeyboardInterrupt(text) from error
@@ -111,11 +128,6 @@ def run_import(
         if original is error:
             raise
         raise original from error
-    name = import_name(plan.output)
-    if not storage.exists(name):
-        raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
-    report: dict[str, Any] = json.loads(storage.read_bytes(name))
-    return report
 
 
 def _clean_up(folder: str) -> None:
