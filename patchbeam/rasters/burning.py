@@ -8,6 +8,7 @@ stay straight between them, as rasterising a reprojected layer has it.
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -168,7 +169,9 @@ class Burner:
                     return_fids=True,
                 )
             except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:
-                raise ReadFailed(f"{burn.path} cannot be read any more: {error}") from error
+                failure = ReadFailed(f"{burn.path} cannot be read any more: {error}")
+                failure.errno, failure.source = errno.EIO, burn.path
+                raise failure from error
             columns = dict(zip((str(f) for f in meta["fields"]), data, strict=True))
             if burn.indexed:
                 # an index gives features in an order of its own

@@ -32,7 +32,8 @@ def fill(layers: Layers, rect: Rect, scenes: Scenes, without: Set[str] = frozens
         ReadFailed: a file cannot be read, or a value does not fit into the band's type.
     """
     if scenes.burner is not None:
-        burn_into(layers, rect, scenes.burner)
+        if scenes.burner.burn_.path not in without:
+            burn_into(layers, rect, scenes.burner)
         return
     placements = _claims(layers, rect, scenes, without)
     kind = COMPOSITES[layers.compose]
@@ -54,7 +55,7 @@ def fill(layers: Layers, rect: Rect, scenes: Scenes, without: Set[str] = frozens
 
 def _claims(layers: Layers, rect: Rect, scenes: Scenes, without: Set[str]) -> list[Placement]:
     """Returns the files to be read in the order of their claim."""
-    placements = [p for p in scenes.touching(rect) if p.file.path not in without]
+    placements = scenes.readable(rect, without)
     if layers.number is not None:
         placements = [p for p in placements if p.number == layers.number]
     if layers.compose == "last":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import errno
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from odc.geo.geobox import GeoBox
 
 from patchbeam.elements import Mask
-from patchbeam.errors import ReadFailed, SourceError
+from patchbeam.errors import ReadFailed, SourceError, SourceUnreadable
 from patchbeam.rasters.burning import Burner
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.footprints import Footprints, Placement
@@ -42,6 +43,24 @@ class Scenes:
     def touching(self, rect: Rect) -> list[Placement]:
         """Returns the files that may hold a pixel of ``rect``, in list order."""
         return self._footprints.touching(rect)
+
+    def readable(self, rect: Rect, without: Set[str]) -> list[Placement]:
+        """Returns the files that may hold a pixel of ``rect``, but for some.
+
+        Args:
+            rect: in pixels of the grid.
+            without: paths of files that count as masked everywhere; so do those whose quality band is in one.
+        """
+        found = self.touching(rect)
+        if not without:
+            return found
+        quality = self.source.quality
+        return [
+            p
+            for p in found
+            if p.file.path not in without
+            and (quality is None or quality.files[p.number].path not in without)
+        ]
 
     def known(self, placement: Placement) -> Placement:
         """Returns the placement with a header that was read from the file.
@@ -128,14 +147,19 @@ def _checked(file: RasterFile, name: str) -> RasterFile:
     try:
         own = read_header(file.path, f"sources.{name}", crs=file.crs_wkt)
     except SourceError as error:
-        raise ReadFailed(str(error)) from error
+        # a local file that was not there at first will not come; a server may answer the next time
+        remote = "://" in file.path or file.path.startswith("/vsi")
+        failure = (ReadFailed if remote else SourceUnreadable)(str(error))
+        failure.errno = errno.EIO if remote else None
+        failure.source = file.path
+        raise failure from error
     for what, said, found in (
         ("size", (file.width, file.height), (own.width, own.height)),
         ("types", file.dtypes, own.dtypes),
         ("transform", _rounded(file), _rounded(own)),
     ):
         if said != found:
-            raise ReadFailed(
+            raise SourceUnreadable(
                 f"{file.path}: the catalogue says that its {what} is {said}, and it is {found}; correct the"
                 " item, or take proj: and raster: out of it so that the file is asked"
             )

@@ -259,6 +259,21 @@ def test_an_item_that_lies(tmp_path):
         pixels(plan_of(job("c.json", assets="B04"), tmp_path))
 
 
+@pytest.mark.parametrize("lost", ["2_B04.tif", "2_SCL.tif"])
+def test_a_scene_that_is_not_there(tmp_path, lost):
+    """Said with its name; or masked, when the job wants it, the scene of a lost quality band too."""
+    items = make(tmp_path)
+    write_json(tmp_path / "c.json", collection_of(items))
+    write_json(tmp_path / "less.json", collection_of(items[:2] + items[3:]))
+    given = {"assets": "B04", "compose": "mean", "mask": {"band": "SCL", "drop": [3]}}
+    (tmp_path / "data" / lost).unlink()
+    with pytest.raises(ReadFailed, match=rf"sources\.s2: .*{lost} does not exist"):
+        pixels(plan_of(job("c.json", **given), tmp_path))
+    (got,) = pixels(plan_of({**job("c.json", **given), "onMissing": "mask"}, tmp_path))
+    (expected,) = pixels(plan_of(job("less.json", **given), tmp_path))
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_errors(tmp_path):
     items = make(tmp_path)
     del items[3]["assets"]["B04"]
