@@ -203,9 +203,9 @@ def test_some(fresh: dict[str, Job], fault: Any) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_many(fresh: dict[str, Job], fault: Any, form: str) -> None:
-    statuses = {one(fresh[form], fault, seed) for seed in range(1000, 1030)}
-    # each kind of fault has cases that it survives; all but doubled work have some that it does not
-    assert statuses == ({0} if fault is work_done_twice else {0, 1})
+    statuses = [one(fresh[form], fault, seed) for seed in range(1000, 1012)]
+    # work that is done twice is no failure; each other kind of fault has cases that end a run
+    assert (1 in statuses) != (fault is work_done_twice)
 
 
 def test_a_stale_piece_of_another_plan_is_never_taken(fresh: dict[str, Job]) -> None:
