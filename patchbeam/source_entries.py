@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odc.geo.geobox import GeoBox
 
-from patchbeam.manifest import ManifestFile, ManifestQuality, ManifestSource, ManifestVector
+from patchbeam.errors import JobError
+from patchbeam.manifest import (
+    Manifest,
+    ManifestBand,
+    ManifestFile,
+    ManifestQuality,
+    ManifestSource,
+    ManifestVector,
+)
+from patchbeam.rasters.bands import Band
 from patchbeam.rasters.burn import Burn, stand_in
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
@@ -30,9 +39,48 @@ def source_entry(source: Source, missing: Mapping[str, Windows]) -> ManifestSour
         compose=source.compose,
         nodata=source.nodata,
         unscale=source.unscale,
+        crs_wkt=source.files[0].crs_wkt if source.files[0].crs_given else None,
         group=source.group,
-        quality=None if source.quality is None else _quality(source.quality, source),
+        quality=None if source.quality is None else _quality(source.quality, source, missing),
         vector=None if source.vector is None else _vector(source.vector),
+    )
+
+
+def read_sources(manifest: Manifest, grid: GeoBox) -> tuple[Source, ...]:
+    """Returns the sources of an export; the headers of their files are read again.
+
+    Raises:
+        SourceError: a file cannot be used.
+    """
+    times = {band.source: band.times for band in manifest.bands if band.times is not None}
+    return tuple(read_source(entry, grid, times.get(entry.name)) for entry in manifest.sources)
+
+
+def read_band(entry: ManifestBand, *, sequence: bool) -> Band:
+    """Returns the band of an entry.
+
+    Args:
+        entry: as the manifest holds it; not the mask band.
+        sequence: whether there is one record a pixel.
+
+    Raises:
+        JobError: the entry does not tell from which bands of which source it was read.
+    """
+    array = len(entry.shape) > (0 if sequence else 2)
+    if (
+        entry.source is None
+        or entry.source_band is None
+        or (array and entry.times is None and entry.source_bands is None)
+    ):
+        raise JobError(f"band {entry.name!r}: the manifest does not say which bands of which source it is")
+    return Band(
+        name=entry.name,
+        source=entry.source,
+        index=entry.source_band,
+        type=entry.type,
+        resampling=entry.resampling or "nearest",
+        indexes=entry.source_bands,
+        series=entry.times is not None,
     )
 
 
@@ -51,7 +99,8 @@ def read_source(entry: ManifestSource, grid: GeoBox, times: tuple[str, ...] | No
     if entry.vector is not None:
         burn = _burn(entry.vector, entry.files[0].path)
         return Source(name=entry.name, files=(stand_in(burn, entry.group or entry.name, grid),), vector=burn)
-    files = tuple(_header(file, key) for file in entry.files)
+    crs = entry.crs_wkt
+    files = tuple(_header(file, key, crs) for file in entry.files)
     quality = entry.quality
     return Source(
         name=entry.name,
@@ -67,12 +116,21 @@ def read_source(entry: ManifestSource, grid: GeoBox, times: tuple[str, ...] | No
         else Quality(
             band=quality.band,
             index=quality.index,
-            files=files if quality.files is None else tuple(_header(file, key) for file in quality.files),
+            files=files
+            if quality.files is None
+            else tuple(_header(file, key, crs) for file in quality.files),
             keep=quality.keep,
             drop=quality.drop,
             bits=quality.bits,
         ),
     )
+
+
+def every_file(entry: ManifestSource) -> Iterator[ManifestFile]:
+    """Yields the files of a source, then those of its quality band where they are others."""
+    yield from entry.files
+    if entry.quality is not None:
+        yield from entry.quality.files or ()
 
 
 def _file(file: RasterFile, told: bool, masked: Windows | None) -> ManifestFile:
@@ -88,8 +146,8 @@ def _file(file: RasterFile, told: bool, masked: Windows | None) -> ManifestFile:
     )
 
 
-def _header(entry: ManifestFile, key: str) -> RasterFile:
-    file = read_header(entry.path, key)
+def _header(entry: ManifestFile, key: str, crs: str | None) -> RasterFile:
+    file = read_header(entry.path, key, crs=crs)
     if entry.nodata is not None:
         file = replace(file, nodata=entry.nodata)
     if entry.scales is not None and entry.offsets is not None:
@@ -97,21 +155,27 @@ def _header(entry: ManifestFile, key: str) -> RasterFile:
     return file
 
 
-def _quality(quality: Quality, source: Source) -> ManifestQuality:
+def _quality(quality: Quality, source: Source, missing: Mapping[str, Windows]) -> ManifestQuality:
     own = [file.path for file in quality.files] == [file.path for file in source.files]
     return ManifestQuality(
         band=quality.band,
         index=quality.index,
-        files=None if own else _plain_files(quality.files),
+        files=None if own else _plain_files(quality.files, missing),
         keep=quality.keep,
         drop=quality.drop,
         bits=quality.bits,
     )
 
 
-def _plain_files(files: Sequence[RasterFile]) -> tuple[ManifestFile, ...]:
+def _plain_files(files: Sequence[RasterFile], missing: Mapping[str, Windows]) -> tuple[ManifestFile, ...]:
     return tuple(
-        ManifestFile(path=file.path, size_bytes=file.size_bytes, modified=file.modified) for file in files
+        ManifestFile(
+            path=file.path,
+            size_bytes=file.size_bytes,
+            modified=file.modified,
+            masked_windows=missing.get(file.path),
+        )
+        for file in files
     )
 
 

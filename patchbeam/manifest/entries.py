@@ -342,6 +342,7 @@ class ManifestSource(Entry):
         compose: what several valid pixels at one place became.
         nodata: the nodata value that the job gave.
         unscale: whether scale and offset were applied.
+        crs_wkt: the CRS that the job gave in the place of the files' own.
         masked_observations: what became of masked observations of a series.
         group: name in the job, of a source that is one of several assets.
         quality: the band that said which pixels were good.
@@ -353,6 +354,7 @@ class ManifestSource(Entry):
     compose: str | None = None
     nodata: int | float | None = None
     unscale: bool | None = None
+    crs_wkt: str | None = None
     masked_observations: Literal["drop", "fill"] | None = None
     group: str | None = None
     quality: ManifestQuality | None = None

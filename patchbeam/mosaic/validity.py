@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,8 @@ from patchbeam.manifest import Manifest, ManifestSource
 from patchbeam.patches import Window
 from patchbeam.rasters.bands import Band
 from patchbeam.rasters.reader import ImageReader
-from patchbeam.rasters.source import RasterFile, Source, read_header
+from patchbeam.rasters.source import Source
+from patchbeam.source_entries import every_file, read_band, read_sources
 
 Mask = NDArray[np.bool_]
 
@@ -47,30 +47,25 @@ class SourceMask:
                 "mask: sources: the export masked what lies outside its region (grid.clip), which the "
                 "sources do not show; export with maskBand and give its name as mask"
             )
-        times = {band.source: band.times for band in manifest.bands if band.times is not None}
-        bands = []
-        for band in manifest.bands:
-            if band.name == manifest.mask_band:
-                continue
-            spatial = 0 if manifest.format_options.sequence_data else 2
-            series = len(band.shape) > spatial
-            if band.source is None or band.source_band is None or (series and band.times is None):
-                raise JobError(
-                    f"mask: sources: the manifest does not say from which bands {band.name!r} was read; "
-                    "export with "
-                    "maskBand and give its name as mask"
-                )
-            bands.append(
-                Band(
-                    name=band.name,
-                    source=band.source,
-                    index=band.source_band,
-                    type=band.type,
-                    resampling=band.resampling or "nearest",
-                    series=series,
-                )
+        lost = [f.path for entry in manifest.sources for f in every_file(entry) if f.masked_windows]
+        if lost:
+            raise JobError(
+                f"mask: sources: {lost[0]} could not be read by the export and was masked (onMissing: mask), "
+                "which the sources do not show; export with maskBand and give its name as mask"
             )
-        sources = tuple(_source(entry, times.get(entry.name)) for entry in manifest.sources)
+        try:
+            bands = [
+                read_band(band, sequence=manifest.format_options.sequence_data)
+                for band in manifest.bands
+                if band.name != manifest.mask_band
+            ]
+        except JobError as error:
+            raise JobError(
+                f"mask: sources: {error}; export with maskBand and give its name as mask"
+            ) from error
+        sources = read_sources(manifest, grid)
+        for entry, source in zip(manifest.sources, sources, strict=True):
+            _check_unchanged(entry, source)
         return cls(sources=sources, bands=tuple(bands), grid=grid)
 
     def reader(self, threads: int) -> MaskReader:
@@ -102,27 +97,14 @@ class MaskReader:
         self._reader.close()
 
 
-def _source(entry: ManifestSource, times: Sequence[str] | None) -> Source:
-    key = f"mask: sources: {entry.name}"
-    files: list[RasterFile] = []
-    for known in entry.files:
-        file = read_header(known.path, key)
-        if known.size_bytes is not None and (file.size_bytes, file.modified) != (
-            known.size_bytes,
-            known.modified,
-        ):
+def _check_unchanged(entry: ManifestSource, source: Source) -> None:
+    found = {file.path: file for file in (*source.files, *(source.quality.files if source.quality else ()))}
+    for known in every_file(entry):
+        file = found[known.path]
+        now = (file.size_bytes, file.modified)
+        if known.size_bytes is not None and now != (known.size_bytes, known.modified):
             raise JobError(
-                f"{key}: {known.path} is not the file that was exported ({known.size_bytes} bytes of "
-                f"{known.modified}; "
-                f"now {file.size_bytes} of {file.modified}); export again, or leave mask out"
+                f"mask: sources: {entry.name}: {known.path} is not the file that was exported "
+                f"({known.size_bytes} bytes of {known.modified}; now {now[0]} of {now[1]}); export again, or "
+                "leave mask out"
             )
-        files.append(file)
-    return Source(
-        name=entry.name,
-        files=tuple(files),
-        compose=entry.compose or "first",
-        nodata=entry.nodata,
-        unscale=bool(entry.unscale),
-        series=times is not None,
-        times=None if times is None else tuple(times),
-    )

@@ -41,6 +41,7 @@ class RasterFile:
         assumed: whether this comes from a catalogue and the file has not been opened: what stands above of
             masks, blocks and overviews is then a guess, and the file is asked before its first pixel is read.
         scaled: whether scales and offsets come from the catalogue, in the place of the file's own.
+        crs_given: whether the CRS comes from the source's ``crs`` option, in the place of the file's own.
     """
 
     path: str
@@ -66,6 +67,7 @@ class RasterFile:
     modified: str | None = None
     assumed: bool = False
     scaled: bool = False
+    crs_given: bool = False
 
     @property
     def count(self) -> int:

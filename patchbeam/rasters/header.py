@@ -165,6 +165,7 @@ def _header(
         date=tags.get("TIFFTAG_DATETIME"),
         size_bytes=size_bytes,
         modified=modified,
+        crs_given=crs is not None,
     )
 
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from odc.geo.geobox import GeoBox
 
-from patchbeam.elements import Ints, PixelBlock
+from patchbeam.elements import Ints, Mask, PixelBlock
 from patchbeam.encode import BlockEncoder
 from patchbeam.errors import JobError, PatchbeamError
 from patchbeam.export import BlockReader, block_encoder
-from patchbeam.manifest import Manifest, ManifestBand, ManifestSource
+from patchbeam.manifest import Manifest
 from patchbeam.patch_values import PatchValues
 from patchbeam.pixels import default_for
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
-from patchbeam.rasters.bands import Band
-from patchbeam.rasters.source import Source
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.tfrecord import record_offsets
-from patchbeam.source_entries import read_source
+from patchbeam.source_entries import every_file, read_band, read_sources
 from patchbeam.verify.report import Finding
 
 
@@ -46,7 +43,8 @@ def check_sources(
         changed = list(_changed(manifest, plan))
     except PatchbeamError as error:
         return 0, [Finding(about="sources", text=f"the sources cannot be used: {error}")]
-    chosen = np.random.default_rng(seed).choice(len(kept), min(count, len(kept)), replace=False)
+    known = np.flatnonzero(_read_whole(manifest, plan, kept))
+    chosen = np.random.default_rng(seed).choice(known, min(count, len(known)), replace=False)
     values = PatchValues.from_manifest(manifest)
     findings = []
     reader = BlockReader(plan, threads=threads)
@@ -66,6 +64,21 @@ def check_sources(
     return len(chosen), [*changed, *findings] if findings else []
 
 
+def _read_whole(manifest: Manifest, plan: ExportPlan, kept: Ints) -> Mask:
+    """Returns which kept patches were made of all sources; a source that failed was masked in the others."""
+    whole = np.ones(len(kept), bool)
+    rows, cols = np.divmod(kept, plan.patches.columns)
+    width, height = plan.patches.patch_width_height
+    right, below = plan.patches.margin_width_height
+    for entry in manifest.sources:
+        for file in every_file(entry):
+            for column, row, columns, high in file.masked_windows or ():
+                beside = ((cols + 1) * width + right <= column) | (cols * width - right >= column + columns)
+                apart = ((rows + 1) * height + below <= row) | (rows * height - below >= row + high)
+                whole &= beside | apart
+    return whole
+
+
 def replan(manifest: Manifest, prefix: str) -> ExportPlan:
     """Returns the plan of an export, as its manifest tells it, reading one patch at a time.
 
@@ -78,8 +91,8 @@ def replan(manifest: Manifest, prefix: str) -> ExportPlan:
     bands = [band for band in manifest.bands if band.name != manifest.mask_band]
     return ExportPlan(
         grid=grid,
-        sources=tuple(_source(source, bands, grid) for source in manifest.sources),
-        bands=tuple(_band(band) for band in bands),
+        sources=read_sources(manifest, grid),
+        bands=tuple(read_band(band, sequence=manifest.format_options.sequence_data) for band in bands),
         options=manifest.format_options,
         output=prefix,
         edge=manifest.edge,
@@ -89,25 +102,6 @@ def replan(manifest: Manifest, prefix: str) -> ExportPlan:
         mask_band=manifest.mask_band,
         block_bytes=1,
         fill=frozenset(s.name for s in manifest.sources if s.masked_observations == "fill"),
-    )
-
-
-def _source(entry: ManifestSource, bands: list[ManifestBand], grid: GeoBox) -> Source:
-    times = next((band.times for band in bands if band.source == entry.name and band.times), None)
-    return read_source(entry, grid, times)
-
-
-def _band(entry: ManifestBand) -> Band:
-    if entry.source is None or entry.source_band is None:
-        raise JobError(f"band {entry.name!r}: the manifest does not say which band of which source it is")
-    return Band(
-        name=entry.name,
-        source=entry.source,
-        index=entry.source_band,
-        type=entry.type,
-        resampling=entry.resampling or "nearest",
-        indexes=entry.source_bands,
-        series=entry.times is not None,
     )
 
 

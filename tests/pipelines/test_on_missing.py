@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import yaml
 from eager import plan_of, records_of, write_tif
+from maps import import_plan
 from refusals import Outcome, command
 
+from patchbeam.errors import JobError
 from patchbeam.manifest import Manifest
 from patchbeam.rasters import pieces as reading
 from patchbeam.records.parse import parse_example
+from patchbeam.verify import verify
 
 SIDE = 96
 
@@ -126,3 +129,16 @@ def test_values_that_do_not_fit_are_never_masked(folder: Path) -> None:
     bands = [{"source": "a", "band": 1, "name": "x", "type": "uint8"}]
     outcome = export(folder, onMissing="mask", sources={"a": "a.tif"}, bands=bands)
     assert outcome.status == 1 and "does not fit" in outcome.err
+
+
+def test_what_could_not_be_read_is_no_mask_of_the_sources_and_no_finding(folder: Path) -> None:
+    whole = (folder / "b.tif").read_bytes()
+    damage(folder / "b.tif", 0)
+    assert export(folder, onMissing="mask").status == 0
+    (folder / "b.tif").write_bytes(whole)  # the share is back
+    job = {"records": "out/scene", "mask": "sources", "output": "map/m"}
+    with pytest.raises(JobError, match=r"b\.tif could not be read by the export.*maskBand"):
+        import_plan(job, folder)
+    report = verify(str(folder / "out" / "scene"), threads=1, sources=9)
+    assert report.ok, report.findings
+    assert report.checked["sources"].split()[0] in ("3", "6")  # whole blocks are left out
