@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import google_crc32c
 import numpy as np
 
-from patchbeam import storage
+from patchbeam import counts, storage
 from patchbeam.elements import Bytes, Ints, Piece
 from patchbeam.errors import ReadFailed
 from patchbeam.finished import forget_run
@@ -179,12 +179,14 @@ def _deflated(shard: Shard) -> Iterator[Bytes]:
     for span in shard.spans:
         if not span.whole:
             writer.write(_checked(span)[span.skip : span.skip + span.take])
+            counts.advance("compressed", span.take, span.take)
             yield np.frombuffer(sink.taken(), np.uint8)
             continue
         crc = 0
         for chunk in storage.read_chunks(span.path, span.start, span.stored):
             crc = google_crc32c.extend(crc, chunk)
             writer.write(chunk)
+            counts.advance("compressed", len(chunk), len(chunk))
             yield np.frombuffer(sink.taken(), np.uint8)
         if crc != span.crc:
             raise _refused(span, crc)

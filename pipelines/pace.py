@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchbeam.counts import Done
+from patchbeam.sizes import size_text
 
 Counted = Callable[[], Mapping[str, Done]]
 """Tells how far each stage is that has begun."""
@@ -25,11 +26,13 @@ class Stage:
         name: as it is counted, for instance ``patches``.
         total: units in all; ``None`` where that is not known before.
         label: of the units, for people; the name where it is empty.
+        in_bytes: whether units are bytes.
     """
 
     name: str
     total: int | None
     label: str = ""
+    in_bytes: bool = False
 
     @property
     def text(self) -> str:
@@ -62,12 +65,12 @@ class Sight:
 
     def text(self) -> str:
         """Returns it as one line."""
-        total, count = self.stage.total, f"{self.done:,}".replace(",", " ")
+        total, count = self.stage.total, size_text if self.stage.in_bytes else _count_text
         if total is None:
-            parts = [f"{count} {self.stage.text}"]
+            parts = [f"{count(self.done)} {self.stage.text}"]
         else:
             share = f" ({100 * self.done // total} %)" if total else ""
-            parts = [f"{count} of {total:,}".replace(",", " ") + f" {self.stage.text}{share}"]
+            parts = [f"{count(self.done)} of {count(total)} {self.stage.text}{share}"]
         if self.bytes_per_s is not None:
             parts.append(f"{self.bytes_per_s / 1e6:.3g} MB/s")
         if self.left_s is not None:
@@ -130,6 +133,10 @@ class Pace:
             bytes_per_s=flow if flow > 0 else None,
             left_s=left,
         )
+
+
+def _count_text(count: int) -> str:
+    return f"{count:,}".replace(",", " ")
 
 
 def clock_text(seconds: float) -> str:

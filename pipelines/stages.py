@@ -21,6 +21,10 @@ def export_stages(plan: ExportPlan) -> list[Stage]:
     """Returns the stages of an image export."""
     shards = plan.bounds.shards[0] if plan.bounds.exact else None
     stages = [Stage(name="patches", total=plan.patches.count), Stage(name="shards", total=shards)]
+    if plan.options.compressed and not plan.piece_gzip:
+        # whole shards are compressed, which takes far longer than all the rest
+        total = plan.bounds.total_bytes[0] if plan.bounds.exact else None
+        stages.append(Stage(name="compressed", total=total, in_bytes=True))
     if plan.sample is not None and plan.sample.per_class is not None:
         stages.insert(0, Stage(name="label_blocks", total=plan.blocks.count, label=_LABELS))
     return stages

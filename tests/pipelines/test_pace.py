@@ -62,6 +62,12 @@ def test_any_counts_at_any_time(steps: list[tuple[int, float]]) -> None:
         assert sight.text()
 
 
+def test_bytes_are_read_as_sizes() -> None:
+    pace = Pace([Stage(name="compressed", total=400 << 20, in_bytes=True)], 0.0)
+    text = pace.look({"compressed": Done(100 << 20, 100 << 20)}, 10.0).text()
+    assert text == "100.0 MiB of 400.0 MiB compressed (25 %), 10.5 MB/s, 0:30 left"
+
+
 def test_times() -> None:
     assert [clock_text(s) for s in (0, 59.6, 3599, 3600, 90_061)] == [
         "0:00",

@@ -191,6 +191,16 @@ def test_files_left_by_workers(job: Path) -> None:
     assert [(stage.name, stage.total) for stage in export_stages(plan)] == [("patches", 16), ("shards", 1)]
 
 
+def test_shards_that_are_compressed_whole(job: Path) -> None:
+    outcome = command(
+        "export-image", str(job), "--set", "gzip=zlib6", "--set", "formatOptions.maxFileSize=99999"
+    )
+    assert outcome.status == 0, outcome
+    plan = plan_of({**yaml.safe_load(job.read_text()), "gzip": "zlib6"}, job.parent)
+    stage = export_stages(plan)[-1]
+    assert stage.name == "compressed" and stage.total == counts.progress()["compressed"].units
+
+
 def test_json_logs_hold_progress(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.3)
     outcome = command("export-image", str(job), "--workers", "1", "--log-json")
