@@ -7,6 +7,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from patchbeam import storage
 from patchbeam.errors import CountMismatch, OutputExists
@@ -23,6 +24,7 @@ from patchbeam.mosaic.tiles import collection_name, existing_maps, import_name, 
 from patchbeam.patches import Window
 from patchbeam.pool import Pool
 from patchbeam.records.files import RecordFiles
+from patchbeam.retry import retrying
 
 FORMAT = "patchbeam-import"
 VERSION = "1.0"
@@ -102,10 +104,10 @@ class TileMaker:
                 local = os.path.join(folder, "tile.tif")
                 size = write_cog(local, pixels, grid, self._profile, threads=self._threads)
                 del pixels
-                storage.concat([local], path)
+                retrying(lambda: storage.concat([local], path))
         else:
-            size = write_cog(path, pixels, grid, self._profile, threads=self._threads)
-        storage.write_atomic(mark, json.dumps({"sizeBytes": size, "patches": patches}).encode())
+            size = retrying(lambda: write_cog(path, pixels, grid, self._profile, threads=self._threads))
+        _write(mark, json.dumps({"sizeBytes": size, "patches": patches}).encode())
         return TileDone(tile=tile, path=path, size_bytes=size, patches=patches)
 
     def close(self) -> None:
@@ -126,7 +128,7 @@ def _finished(plan: ImportPlan, tile: int) -> TileDone | None:
     if not storage.exists(mark):
         return None
     try:
-        said = json.loads(storage.read_bytes(mark))
+        said = json.loads(retrying(lambda: storage.read_bytes(mark)))
     except ValueError:
         return None
     # an attempt that ended while it published has moved it
@@ -155,7 +157,7 @@ def is_published(plan: ImportPlan) -> bool:
     if not storage.exists(final) or storage.list_names(storage.join(plan.temporary_folder, "")):
         return False
     try:
-        said = json.loads(storage.read_bytes(final))
+        said = json.loads(retrying(lambda: storage.read_bytes(final)))
     except ValueError:
         return False
     return isinstance(said, dict) and said.get("fingerprint") == plan.fingerprint
@@ -180,7 +182,7 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
             "been; give another output, or --overwrite"
         )
     final = import_name(plan.output)
-    storage.delete(final)
+    retrying(lambda: storage.delete(final))
     profile = plan.profile(schema)
     when = plan.options.datetime or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     items = stac_items(
@@ -195,19 +197,16 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
     written = {final, vrt_name(plan.output), collection_name(plan.output)}
     for one, item in zip(done, items, strict=True):
         name = tiles.name(plan.output, one.tile)
-        if storage.exists(one.path):
-            storage.rename(one.path, name)
-        elif not storage.exists(name) or storage.stat(name).size_bytes != one.size_bytes:
-            raise CountMismatch(f"{one.path}: this tile has gone before it was published; run the job again")
+        retrying(partial(_move, one, name))
         item_name = tiles.item_name(plan.output, one.tile)
-        storage.write_atomic(item_name, _text(item))
+        _write(item_name, _text(item))
         written |= {name, item_name}
     for path in surplus_maps(there, written, plan.output):
-        storage.delete(path)
+        retrying(partial(storage.delete, path))
     vrt = vrt_text(plan.output, tiles, plan.layout.grid, profile, schema.type)
-    storage.write_atomic(vrt_name(plan.output), vrt.encode())
+    _write(vrt_name(plan.output), vrt.encode())
     collection = stac_collection(plan.output, tiles, plan.layout.grid, datetime=when)
-    storage.write_atomic(collection_name(plan.output), _text(collection))
+    _write(collection_name(plan.output), _text(collection))
     report = {
         "format": FORMAT,
         "version": VERSION,
@@ -228,9 +227,20 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
         "patchesPlaced": sum(one.patches for one in done),
         "records": list(plan.records),
     }
-    storage.write_atomic(final, _text(report))
-    storage.delete_tree(plan.temporary_folder)
+    _write(final, _text(report))
+    retrying(lambda: storage.delete_tree(plan.temporary_folder))
     return final
+
+
+def _move(one: TileDone, name: str) -> None:
+    if storage.exists(one.path):
+        storage.rename(one.path, name)
+    elif not storage.exists(name) or storage.stat(name).size_bytes != one.size_bytes:
+        raise CountMismatch(f"{one.path}: this tile has gone before it was published; run the job again")
+
+
+def _write(path: str, data: bytes) -> None:
+    retrying(lambda: storage.write_atomic(path, data))
 
 
 def _check(plan: ImportPlan, done: list[TileDone]) -> None:

@@ -27,6 +27,7 @@ from patchbeam.mosaic.schema import RecordSchema
 from patchbeam.mosaic.tiles import TileGrid
 from patchbeam.mosaic.validity import SourceMask
 from patchbeam.records.names import manifest_name
+from patchbeam.retry import retrying
 
 _LOG = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ def read_sidecar(path: str) -> tuple[MapLayout, Manifest | None]:
         JobError: it is neither, or contradicts itself.
     """
     try:
-        text = storage.read_bytes(path)
+        text = retrying(lambda: storage.read_bytes(path))
     except ReadFailed as error:
         raise JobError(str(error)) from None
     try:
@@ -233,7 +234,8 @@ def _index_columns(path: str) -> tuple[Ints, Ints, Ints]:
 @lru_cache(maxsize=4)  # every shard of an export asks for the one index
 def _columns_of(path: str, size_bytes: int, modified: str) -> tuple[Ints, Ints, Ints]:
     try:
-        with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as table:
+        data = retrying(lambda: storage.read_bytes(path))
+        with np.load(io.BytesIO(data), allow_pickle=False) as table:
             shards, sizes, records = (
                 table[name].astype(np.int64) for name in ("shardMembers", "memberBytes", "memberRecords")
             )

@@ -16,6 +16,7 @@ from patchbeam.mosaic.layout import Ints, MapLayout
 from patchbeam.records.example import ExampleLayout, Feature
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.index import FileIndex
+from patchbeam.retry import retrying
 
 PIECE_BYTES = 32 << 20
 DEFAULT_NAME = "prediction"
@@ -93,7 +94,7 @@ class PatchSpool:
         if not self._records:
             return None
         path = storage.join(self._folder, f"patches-{uuid.uuid4().hex}.tfrecord")
-        storage.write_parts(path, self._records)
+        retrying(lambda: storage.write_parts(path, self._records))
         piece = SpoolPiece(
             path=path,
             patches=np.array(self._patches, np.int64),

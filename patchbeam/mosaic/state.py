@@ -17,6 +17,7 @@ from patchbeam.mosaic.layout import Ints
 from patchbeam.mosaic.schema import InputBand, RecordSchema
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.index import FileIndex
+from patchbeam.retry import retrying
 
 _PLAIN = ("name", "path", "size_bytes", "gzip", "records", "record_size")
 
@@ -42,12 +43,13 @@ def save_state(path: str, files: RecordFiles, schema: RecordSchema, order: Ints 
     arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
     target = io.BytesIO()
     np.savez(target, **arrays)  # type: ignore[arg-type]
-    storage.write_atomic(path, target.getvalue())
+    retrying(lambda: storage.write_atomic(path, target.getvalue()))
 
 
 def load_state(path: str) -> tuple[RecordFiles, RecordSchema, Ints | None]:
     """Reads what :func:`save_state` wrote."""
-    with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
+    data = retrying(lambda: storage.read_bytes(path))
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         head = json.loads(arrays["head"].tobytes())
         files = [
             FileIndex(**plain, offsets=arrays[f"offsets{i}"], firsts=arrays[f"firsts{i}"])
