@@ -103,7 +103,8 @@ class Burner:
         if not len(shapes):
             return
         if not self.burn_.all_touched and all_polygons(shapes):
-            fill_polygons(shapes, values, rect, out)
+            a, b, _, d, e, _ = self._map.to_world
+            fill_polygons(shapes, values, rect, out, mirrored=a * e - b * d < 0)
             return
         moved = shapely.transform(shapes, lambda xy: xy - np.array([rect.left, rect.top], np.float64))
         self._rasterize(list(zip(moved, values.tolist(), strict=True)), out)

@@ -30,7 +30,9 @@ def all_polygons(shapes: NDArray[Any]) -> bool:
     return bool(np.isin(shapely.get_type_id(shapes), _POLYGONS).all())
 
 
-def fill_polygons(shapes: NDArray[Any], values: Array, rect: Rect, out: Array) -> None:
+def fill_polygons(
+    shapes: NDArray[Any], values: Array, rect: Rect, out: Array, *, mirrored: bool = False
+) -> None:
     """Writes values where polygons lie, one after the other.
 
     Args:
@@ -39,11 +41,12 @@ def fill_polygons(shapes: NDArray[Any], values: Array, rect: Rect, out: Array) -
         values: of each, in the type of ``out``.
         rect: pixels of the grid.
         out: ``(row, col)``, contiguous; pixels that no polygon covers keep what they hold.
+        mirrored: whether rows run against the CRS's second axis, as on a north-up grid.
     """
     # the parts of a multipolygon are filled one by one
     polygons, of_shape = shapely.get_parts(shapes, return_index=True)
     values = values[of_shape]
-    number, row, start, stop = spans(polygons, rect)
+    number, row, start, stop = spans(polygons, rect, mirrored)
     order = np.argsort(number, kind="stable")
     number, row, start, stop = number[order], row[order], start[order], stop[order]
     lengths = stop - start
@@ -59,9 +62,9 @@ def fill_polygons(shapes: NDArray[Any], values: Array, rect: Rect, out: Array) -
         flat[at] = np.repeat(values[number[part]], n)
 
 
-def spans(polygons: NDArray[Any], rect: Rect) -> Spans:
+def spans(polygons: NDArray[Any], rect: Rect, mirrored: bool = False) -> Spans:
     """Returns the runs of pixels of ``rect`` whose centres lie in polygons."""
-    number, x1, y1, x2, y2 = _edges(polygons)
+    number, x1, y1, x2, y2 = _edges(polygons, mirrored)
     crossing = _crossings(number, x1, y1, x2, y2, rect)
     level = _level(number, x1, y1, x2, y2, rect)
     whole = [np.concatenate(pair) for pair in zip(crossing, level, strict=True)]
@@ -70,12 +73,17 @@ def spans(polygons: NDArray[Any], rect: Rect) -> Spans:
     return whole[0][kept], whole[1][kept], start[kept], stop[kept]
 
 
-def _edges(polygons: NDArray[Any]) -> tuple[Ints, Floats, Floats, Floats, Floats]:
+def _edges(polygons: NDArray[Any], mirrored: bool) -> tuple[Ints, Floats, Floats, Floats, Floats]:
     rings, of_polygon = shapely.get_rings(polygons, return_index=True)
     points, of_ring = shapely.get_coordinates(rings, return_index=True)
     edge = of_ring[:-1] == of_ring[1:]
     a, b = points[:-1][edge], points[1:][edge]
-    number = of_polygon[of_ring[:-1][edge]]
+    ring = of_ring[:-1][edge]
+    # GDAL turns all rings the same way round on the map, which decides what becomes of level edges
+    doubled = np.bincount(ring, a[:, 0] * b[:, 1] - b[:, 0] * a[:, 1], minlength=len(rings))
+    turn = ((doubled < 0) if mirrored else (doubled > 0))[ring][:, None]
+    a, b = np.where(turn, b, a), np.where(turn, a, b)
+    number = of_polygon[ring]
     return np.asarray(number, np.intp), a[:, 0], a[:, 1], b[:, 0], b[:, 1]
 
 
