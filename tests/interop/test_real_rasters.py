@@ -105,7 +105,7 @@ def differences(path: Path, plan: ExportPlan, manifest: Manifest) -> Iterator[st
         patches.count - patches.columns,
         patches.count - 1,
     }
-    with rasterio.open(path) as dataset:
+    with rasterio.open(plan.sources[0].files[0].path) as dataset:
         for number, record in enumerate(records_of(plan, manifest)):
             if number in wanted:
                 for name in unequal(dataset, plan, number, parse_example(record)):
