@@ -33,7 +33,7 @@ class Converter:
         self._options = options
         self.dtype = np.dtype(schema.type)
         self.nodata = schema.nodata
-        self._plain = options.scale == 1 and options.offset == 0 and options.clip is None
+        self._plain = not options.calculates and options.clip is None
 
     def convert(self, bands: Sequence[Array], valid: Mask | None, out: Array, patch_at: PatchAt) -> None:
         """Fills ``out``.

@@ -101,6 +101,11 @@ class ImportOptions:
         """Whether the map is one band of indexes of the largest band."""
         return self.argmax != ()
 
+    @property
+    def calculates(self) -> bool:
+        """Whether scale or offset makes other numbers of those in the records."""
+        return self.scale != 1 or self.offset != 0
+
 
 def check_nodata(nodata: float | None, type_name: str) -> None:
     """Refuses a nodata value that the type cannot hold.

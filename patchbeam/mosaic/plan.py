@@ -70,7 +70,7 @@ class ImportPlan:
             nodata=schema.nodata,
             names=schema.names,
             compress=self.options.compress,
-            categorical=self.options.takes_argmax or bool(classes),
+            categorical=schema.categorical or bool(classes),
             classes=classes,
         )
 

@@ -42,6 +42,8 @@ class RecordSchema:
         names: bands of the map.
         type: named type of the map.
         nodata: of the map, or ``None``.
+        categorical: whether its numbers are taken for classes: what argmax finds, and integers that the
+            records hold as integers.
     """
 
     bands: tuple[InputBand, ...]
@@ -51,6 +53,7 @@ class RecordSchema:
     names: tuple[str, ...]
     type: str
     nodata: float | None
+    categorical: bool
 
 
 def resolve_schema(
@@ -145,6 +148,8 @@ def resolve_schema(
         names=("class",) if options.takes_argmax else tuple(band.name for band in bands),
         type=type_name,
         nodata=nodata,
+        categorical=options.takes_argmax
+        or ("float" not in kinds and np.dtype(type_name).kind in "iu" and not options.calculates),
     )
 
 
@@ -240,7 +245,7 @@ def _type(
     types = set()
     for band in bands:
         origin = _origin(band, known)
-        plain = options.scale == 1 and options.offset == 0
+        plain = not options.calculates
         types.add(origin.type if origin is not None and plain else _TYPES[found[band.feature][0]])
     return str(np.result_type(*sorted(types)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,6 +111,32 @@ def test_class_maps(tmp_path: Path) -> None:
         assert dataset.tags(1)["CLASS_1"] == "land"
     assert "<Category>land</Category>" in (tmp_path / "m.vrt").read_text()
     assert cog_validate(tmp_path / "m.tif", quiet=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "mixed"),
+    [
+        ("int64", {}, False),
+        ("uint8", {}, False),
+        ("int64", {"type": "uint8"}, False),
+        ("float32", {}, True),
+        ("float32", {"type": "uint8"}, True),
+        ("int64", {"type": "float32"}, True),
+        ("int64", {"scale": 2, "type": "int64"}, True),
+    ],
+)
+def test_overviews_of_integers_hold_no_number_that_the_map_does_not(
+    tmp_path: Path, dtype: str, options: dict[str, Any], mixed: bool
+) -> None:
+    layout = MapLayout.from_mixer(mixer(20, 40))
+    values = np.tile(np.array([[0, 8], [8, 8]], dtype), (8, 16))
+    records = write_patches(tmp_path, 800, lambda i: {"p": values})
+    import_map(layout, records, str(tmp_path / "m"), ImportOptions(tile_size=1024, **options))
+    with rasterio.open(tmp_path / "m.tif", overview_level=0) as made:
+        small = made.read(1)
+    assert small.shape == (320, 320)
+    plain = {0, 8 * options.get("scale", 1)}
+    assert bool(set(np.unique(small).tolist()) - plain) == mixed
 
 
 @pytest.mark.parametrize("blend", ["mean", "hann"])
