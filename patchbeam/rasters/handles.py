@@ -28,7 +28,6 @@ def most_open(threads: int) -> int:
     return min(max(MAX_OPEN, allowed // (2 * threads)), 256)
 
 
-
 class Handles:
     """Datasets by (path, overview level), each used by the thread that opened it alone."""
 
