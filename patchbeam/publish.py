@@ -17,10 +17,11 @@ import numpy as np
 from patchbeam import storage
 from patchbeam.assemble import AssembledShard
 from patchbeam.describe import build_manifest
-from patchbeam.errors import CountMismatch, OutputExists, WriteFailed
+from patchbeam.errors import CountMismatch, JobError, OutputExists, WriteFailed
 from patchbeam.export import temporary_folder
 from patchbeam.finished_shards import begin_publication, published_names
 from patchbeam.lock import LockTicket
+from patchbeam.manifest import Manifest
 from patchbeam.missing import masked_windows
 from patchbeam.mixer import Mixer
 from patchbeam.outputs import outputs_there, shard_names, split_names
@@ -65,11 +66,10 @@ def publish(
     folder = temporary_folder(plan)
     names = shard_names(plan, summary, shards)
     final_manifest = manifest_name(plan.output)
+    if _is_published(final_manifest, names, shards):
+        return final_manifest  # an attempt whose success got lost has done it all
     missing = masked_windows(folder) if plan.on_missing == "mask" else {}
     manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names], missing)
-    text = manifest.to_text().encode()
-    if not any(storage.exists(shard.path) for shard in shards) and _holds(final_manifest, text):
-        return final_manifest  # an attempt whose success got lost has done it all
     if lock is not None:
         lock.check()
     there = outputs_there(plan.output, split_names(plan))
@@ -97,7 +97,7 @@ def publish(
             _delete(mixer)
     else:
         _write(folder, mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
-    _write(folder, final_manifest, text)
+    _write(folder, final_manifest, manifest.to_text().encode())
     try:
         retrying(lambda: storage.delete_tree(folder))
     except WriteFailed as error:
@@ -114,8 +114,16 @@ def _move(shard: AssembledShard, name: str) -> None:
         raise CountMismatch(f"{shard.path}: this shard has gone before it was published; run the job again")
 
 
-def _holds(path: str, data: bytes) -> bool:
-    return storage.exists(path) and storage.read_bytes(path) == data
+def _is_published(manifest: str, names: Sequence[str], shards: Sequence[AssembledShard]) -> bool:
+    """Whether these very shards have their final names, and the manifest that is written last lists them."""
+    if not shards or any(storage.exists(shard.path) for shard in shards) or not storage.exists(manifest):
+        return False
+    try:
+        listed = Manifest.from_text(storage.read_bytes(manifest), manifest).shards
+    except JobError:
+        return False
+    mine = [(storage.split(name)[1], shard.crc32c) for name, shard in zip(names, shards, strict=True)]
+    return [(shard.name, shard.crc32c) for shard in listed] == mine
 
 
 def _write(folder: str, path: str, data: bytes) -> None:

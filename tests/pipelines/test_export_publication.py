@@ -258,3 +258,25 @@ def test_exit_status_and_message_of_an_export_that_stands_there(
     assert "--overwrite to replace" in capsys.readouterr().err
     assert main(["export-image", str(job), "--overwrite"]) == 0
     assert there(folder) == before
+
+
+def test_an_attempt_whose_success_got_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner runs the last step again, when everything has its name and the temporary files are gone."""
+    from transforms import write
+
+    original = write.publish
+    calls = []
+
+    def twice(*args: Any, **options: Any) -> str:
+        calls.append(original(*args, **options))
+        calls.append(original(*args, **options))
+        return calls[-1]
+
+    monkeypatch.setattr(write, "publish", twice)
+    run_export(planned(folder), workers=1)
+    assert len(set(calls)) == 1 and len(calls) == 2
+    found = there(folder)
+    assert len(found) == 11
+    monkeypatch.undo()
+    run_export(planned(folder), workers=1, overwrite=True)
+    assert there(folder) == found
