@@ -193,11 +193,28 @@ def _depth(
         {w * h for w, h in (layout.patches.patch_width_height, layout.patches.stored_width_height)}
     )
     depth = given or 1
+    as_exported = given is not None and length == given * sizes[-1]
+    # blending needs the margin, so that only one reading is left
+    if options.depths.get(name) is None and options.overlap == "discard" and not as_exported:
+        _check_one_reading(name, length, layout)
     if length in [depth * size for size in sizes]:
         return depth
     if options.depths.get(name) is None and length in sizes:
         return 1  # a prediction under the name of an array band
     raise JobError(f"records: {wrong_length(name, length, layout, depth)}{_hint(name, length, sizes)}")
+
+
+def _check_one_reading(name: str, length: int, layout: MapLayout) -> None:
+    """Refuses a length of one channel with its margin that is as well one of several channels without."""
+    width, height = layout.patches.patch_width_height
+    stored_width, stored_height = layout.patches.stored_width_height
+    channels, rest = divmod(length, width * height)
+    if length == stored_width * stored_height and channels > 1 and not rest:
+        raise JobError(
+            f"records: feature {name!r} has {length} values: one channel of {stored_width} × {stored_height} "
+            f"with the margin, or {channels} channels of {width} × {height} without; say which with "
+            f"depths: {{{name}: 1}} or depths: {{{name}: {channels}}}"
+        )
 
 
 def _hint(name: str, length: int, sizes: Sequence[int]) -> str:

@@ -17,7 +17,7 @@ from rio_cogeo import cog_validate
 
 from patchbeam.errors import CorruptRecord, EncodeError, JobError
 from patchbeam.manifest import to_ranges
-from patchbeam.mosaic.layout import MapLayout
+from patchbeam.mosaic.layout import KnownBand, MapLayout
 from patchbeam.mosaic.options import ImportOptions, MapClass
 
 
@@ -165,7 +165,8 @@ def test_hann_hides_the_seams_of_a_biased_predictor(tmp_path: Path) -> None:
     records = write_patches(tmp_path, 32, lambda i: {"p": np.full((32, 64), bias[i], np.float32)})
     jump = {}
     for overlap in ("discard", "hann"):
-        import_map(layout, records, str(tmp_path / overlap), ImportOptions(overlap=overlap))
+        depths = {"p": 1} if overlap == "discard" else {}  # else it might be 4 channels without a margin
+        import_map(layout, records, str(tmp_path / overlap), ImportOptions(overlap=overlap, depths=depths))
         with rasterio.open(tmp_path / f"{overlap}.tif") as dataset:
             jump[overlap] = np.abs(np.diff(dataset.read(1), axis=1)).max()
     # the margin of 16 columns spreads a step over 32
@@ -229,6 +230,27 @@ def test_wrong_records_are_named(tmp_path: Path) -> None:
         import_map(
             wide, write_patches(tmp_path, 6, lambda i: {"p": good[1:]}), str(tmp_path / "m"), ImportOptions()
         )
+
+
+def test_a_length_with_two_readings_is_refused_until_depths_says_which(tmp_path: Path) -> None:
+    layout = MapLayout.from_mixer(mixer(3, 2, (16, 16))).with_kernel((16, 16))
+    image = np.random.default_rng(3).normal(size=(4, 32, 48)).astype(np.float32)
+    several = write_patches(tmp_path, 6, lambda i: {"p": cut(image, layout.patches, i, margin=False)})
+    with pytest.raises(
+        JobError,
+        match=r"'p' has 1024 values: one channel of 32 × 32 with the margin, or 4 channels of 16 × 16 "
+        r"without; say which with depths: \{p: 1\} or depths: \{p: 4\}",
+    ):
+        import_map(layout, several, str(tmp_path / "m"), ImportOptions())
+    import_map(layout, several, str(tmp_path / "four"), ImportOptions(depths={"p": 4}))
+    one = write_patches(tmp_path, 6, lambda i: {"p": cut(image[0], layout.patches, i, margin=True)})
+    import_map(layout, one, str(tmp_path / "one"), ImportOptions(depths={"p": 1}))
+    # the form in which the export wrote a band needs no word
+    known = replace(layout, bands=(KnownBand(name="p", type="float32", depth=1, nodata=None),))
+    import_map(known, one, str(tmp_path / "known"), ImportOptions())
+    for name, want in (("four", image), ("one", image[:1]), ("known", image[:1])):
+        with rasterio.open(tmp_path / f"{name}.tif") as made:
+            np.testing.assert_array_equal(made.read(), want)
 
 
 def test_counts_are_compared_before_any_tile(tmp_path: Path) -> None:
