@@ -24,7 +24,6 @@ BLOCK_SIZE = 512
 _CACHE_BYTES = 64 << 20
 # Fast levels: 97 % of what level 6 saves, at a third of the time.
 _LEVELS: dict[Compress, int] = {"deflate": 1, "zstd": 3}
-_GDAL_TYPES = {"uint8": "Byte"}
 _DEFAULT_COLORS = (
     (31, 119, 180),
     (255, 127, 14),
@@ -150,16 +149,21 @@ def _dataset_name(pixels: NDArray[Any], grid: GeoBox) -> str:
     bands, height, width = pixels.shape
     if not pixels.flags.c_contiguous:
         raise ValueError("pixels are not in C order")
-    name = str(pixels.dtype)
-    kind = _GDAL_TYPES.get(name, name[:1].upper() + name[1:].replace("int", "Int", 1))
-    if name.startswith("uint") and name != "uint8":
-        kind = f"UInt{name[4:]}"
+    kind = gdal_type(str(pixels.dtype))
     a, b, c, d, e, f = tuple(grid.affine)[:6]
     geotransform = "/".join(repr(float(v)) for v in (c, a, b, f, d, e))
     return (
         f"MEM:::DATAPOINTER={pixels.ctypes.data},PIXELS={width},LINES={height},BANDS={bands},DATATYPE={kind},"
         f"GEOTRANSFORM={geotransform}"
     )
+
+
+def gdal_type(name: str) -> str:
+    """Returns GDAL's name of a named type."""
+    if name == "uint8":
+        return "Byte"
+    head, digits = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    return {"uint": "UInt", "int": "Int", "float": "Float"}[head] + digits
 
 
 def crs_of(grid: GeoBox) -> CRS:

@@ -20,12 +20,11 @@ from patchbeam.affines import affine6
 from patchbeam.errors import GridError
 from patchbeam.lattice import padded
 from patchbeam.mixer import crs_code
-from patchbeam.mosaic.geotiff import BLOCK_SIZE, TileProfile, color_table, crs_of
+from patchbeam.mosaic.geotiff import BLOCK_SIZE, TileProfile, color_table, crs_of, gdal_type
 from patchbeam.mosaic.tiles import TileGrid, collection_name
 from patchbeam.outline import grid_outline
 from patchbeam.storage import split
 
-_GDAL_TYPES = {"uint8": "Byte"}
 _PROJECTION = "https://stac-extensions.github.io/projection/v1.1.0/schema.json"
 _RASTER = "https://stac-extensions.github.io/raster/v1.1.0/schema.json"
 _FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
@@ -44,7 +43,7 @@ def vrt_text(prefix: str, tiles: TileGrid, grid: GeoBox, profile: TileProfile, t
     """
     a, b, c, d, e, f = affine6(grid)
     geotransform = ", ".join(repr(v) for v in (c, a, b, f, d, e))
-    kind = _gdal_type(type_name)
+    kind = gdal_type(type_name)
     lines = [
         f'<VRTDataset rasterXSize="{tiles.width}" rasterYSize="{tiles.height}">',
         f'  <SRS dataAxisToSRSAxisMapping="{_axes(grid)}">{escape(crs_of(grid).to_wkt())}</SRS>',
@@ -97,13 +96,6 @@ def _classes(profile: TileProfile, type_name: str, band: int) -> list[str]:
         lines.extend(f"      <Category>{escape(name)}</Category>" for name in names)
         lines.append("    </CategoryNames>")
     return lines
-
-
-def _gdal_type(name: str) -> str:
-    if name in _GDAL_TYPES:
-        return _GDAL_TYPES[name]
-    head, digits = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return {"uint": "UInt", "int": "Int", "float": "Float"}[head] + digits
 
 
 def _axes(grid: GeoBox) -> str:
