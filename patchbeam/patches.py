@@ -7,7 +7,6 @@ service's rule), ``pad`` adds one column or row of patches that reach over the g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -187,12 +186,6 @@ class PatchGrid:
         """Returns the grid pixels of a patch with its margin, which may lie outside the grid."""
         return self.window(index).buffered(*self.margin_width_height)
 
-    def window_of_rectangle(self, row: int, col: int, rows: int, columns: int) -> Window:
-        """Returns the grid pixels of a rectangle of patches, without the margin around it."""
-        self.index(row, col), self.index(row + rows - 1, col + columns - 1)
-        width, height = self.patch_width_height
-        return Window(col * width, row * height, columns * width, rows * height)
-
     def windows(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
         """Returns the windows of patches ``start`` to ``stop``, without margins.
 
@@ -215,12 +208,6 @@ class PatchGrid:
             _touched(window.row_off, window.row_stop, height, self.rows),
             _touched(window.col_off, window.col_stop, width, self.columns),
         )
-
-    def indices_in(self, window: Window) -> Iterator[int]:
-        """Yields, in order, the patches that share a pixel with a window, margins aside."""
-        rows, cols = self.patches_in(window)
-        for row in rows:
-            yield from range(row * self.columns + cols.start, row * self.columns + cols.stop)
 
     def _repr_svg_(self) -> str:
         from patchbeam.repr import patch_grid_svg

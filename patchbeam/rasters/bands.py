@@ -37,7 +37,6 @@ class BandSpec:
         indexes: numbers from 1 of the bands that become the steps of one array band.
         type: named type.
         resampling: see :data:`patchbeam.rasters.source.RESAMPLINGS`.
-        depth: steps stored of an array band.
     """
 
     source: str
@@ -46,7 +45,6 @@ class BandSpec:
     indexes: tuple[int, ...] | None = None
     type: str | None = None
     resampling: str | None = None
-    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,6 @@ class Band:
         index: its number in the source's files, from 1; the first one of an array band.
         type: named type.
         resampling: how it is brought onto the grid.
-        depth: steps stored of an array band; ``None`` when not said.
         indexes: numbers of the bands that are the steps of an array band; ``None`` for others.
         series: whether each file of the source is one step of an array band.
     """
@@ -69,7 +66,6 @@ class Band:
     index: int
     type: str
     resampling: str = "nearest"
-    depth: int | None = None
     indexes: tuple[int, ...] | None = None
     series: bool = False
 
@@ -199,7 +195,6 @@ def _band(source: Source, index: int, spec: BandSpec, key: str) -> Band:
         index=index,
         type=type_,
         resampling=resampling,
-        depth=spec.depth,
         indexes=spec.indexes,
         series=source.series,
     )

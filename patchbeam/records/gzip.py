@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from isal import isal_zlib
@@ -44,6 +44,29 @@ class Mapper(Protocol):
     def map(self, function: Callable[..., bytes], /, *items: Iterable[Any]) -> Iterator[bytes]:
         """As the builtin ``map``."""
         ...
+
+
+@runtime_checkable
+class View(Protocol):
+    """Stored bytes of which a piece at a time is read."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        ...
+
+    def at(self, start: int, length: int, /) -> Buffer:
+        """Returns a piece, shorter where they end."""
+        ...
+
+
+class _Bytes:
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.size = len(data)
+
+    def at(self, start: int, length: int, /) -> memoryview:
+        return self._data[start : start + length]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +176,11 @@ def member_size(header: Buffer) -> tuple[int, int] | None:
     return size, records
 
 
-def iter_members(source: Buffer | BinaryIO, *, name: str | None = None) -> Iterator[Member]:
+def iter_members(source: View | Buffer, *, name: str | None = None) -> Iterator[Member]:
     """Walks the members of an indexed file by their headers; nothing is inflated.
 
     Args:
-        source: the stored bytes, or a seekable file.
+        source: the stored bytes, or what reads pieces of them.
         name: of the file, for errors.
 
     Raises:
@@ -165,28 +188,17 @@ def iter_members(source: Buffer | BinaryIO, *, name: str | None = None) -> Itera
             ``record`` is the number of records in the members before it. ``byte`` is ``None``, as
             the position in the uncompressed stream is not known; the message gives the stored one.
     """
-    if isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
-        view = as_view(source)
-        length = len(view)
-    else:
-        view = None
-        length = source.seek(0, 2)
+    view = source if isinstance(source, View) else _Bytes(as_view(source))
     offset = records = 0
-    while offset < length:
-        if view is None:
-            assert not isinstance(source, (bytes, bytearray, memoryview, np.ndarray))
-            source.seek(offset)
-            header: Buffer = source.read(HEADER_BYTES)
-        else:
-            header = view[offset : offset + HEADER_BYTES]
-        found = member_size(header)
+    while offset < view.size:
+        found = member_size(view.at(offset, HEADER_BYTES))
         if found is None:
             raise CorruptRecord(f"no indexed gzip member at stored byte {offset}", file=name, record=records)
         size, count = found
-        if size < HEADER_BYTES + TRAILER_BYTES or size > length - offset or count == 0:
+        if size < HEADER_BYTES + TRAILER_BYTES or size > view.size - offset or count == 0:
             raise CorruptRecord(
                 f"the gzip member at stored byte {offset} says {size} bytes and {count} records; "
-                f"the file has {length - offset} bytes from there",
+                f"the file has {view.size - offset} bytes from there",
                 file=name,
                 record=records,
             )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from patchbeam import storage
 from patchbeam.errors import CorruptRecord
-from patchbeam.records.gzip import HEADER_BYTES, TRAILER_BYTES, member_size, sniff
+from patchbeam.records.gzip import iter_members, sniff
 from patchbeam.records.inflate import inflated
 from patchbeam.records.layout import FRAME_BYTES
 from patchbeam.records.tfrecord import record_length
@@ -175,19 +175,10 @@ def _plain(name: str, path: str, size: int, offsets: list[int]) -> FileIndex:
 
 
 def _walk_members(name: str, view: FileView) -> FileIndex:
-    sizes, records = [], []
-    position = 0
-    while position < view.size:
-        found = member_size(view.at(position, HEADER_BYTES))
-        if found is None:
-            raise CorruptRecord(f"no indexed gzip member at stored byte {position}")
-        size, count = found
-        if size < HEADER_BYTES + TRAILER_BYTES or size > view.size - position or count == 0:
-            raise CorruptRecord(f"the gzip member at stored byte {position} says {size} bytes")
-        sizes.append(size)
-        records.append(count)
-        position += size
-    return _from_members(name, view.size, np.array(sizes, np.int64), np.array(records, np.int64))
+    members = list(iter_members(view, name=name))
+    sizes = np.array([member.size for member in members], np.int64)
+    records = np.array([member.records for member in members], np.int64)
+    return _from_members(name, view.size, sizes, records)
 
 
 def _from_members(name: str, size: int, sizes: Ints, records: Ints) -> FileIndex:

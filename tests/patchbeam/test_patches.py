@@ -80,20 +80,8 @@ def test_patches_in_a_window_are_those_that_share_a_pixel(
 ) -> None:
     window = Window(*start, *size)
     expected = [i for i in range(patches.count) if patches.window(i).intersection(window) is not None]
-    assert list(patches.indices_in(window)) == expected
-
-
-@given(patch_grids(), st.data())
-def test_a_rectangle_of_patches_is_the_hull_of_its_corners(patches: PatchGrid, data: st.DataObject) -> None:
-    row = data.draw(st.integers(0, patches.rows - 1))
-    col = data.draw(st.integers(0, patches.columns - 1))
-    rows = data.draw(st.integers(1, patches.rows - row))
-    columns = data.draw(st.integers(1, patches.columns - col))
-    window = patches.window_of_rectangle(row, col, rows, columns)
-    first = patches.window(patches.index(row, col))
-    last = patches.window(patches.index(row + rows - 1, col + columns - 1))
-    assert (window.col_off, window.row_off) == (first.col_off, first.row_off)
-    assert (window.col_stop, window.row_stop) == (last.col_stop, last.row_stop)
+    rows, columns = patches.patches_in(window)
+    assert [patches.index(row, col) for row in rows for col in columns] == expected
 
 
 @pytest.mark.parametrize(("kernel", "stored"), [(1, 256), (2, 258), (3, 258), (128, 384), (129, 384)])

@@ -38,7 +38,7 @@ def test_asked_for(two):
         BandSpec(source="s2", band="nir", type="float32"),
         BandSpec(source="other", band=2, name="elevation", resampling="bilinear"),
         BandSpec(source="s2", band="B2"),
-        BandSpec(source="s2", indexes=(1, 3), name="stack", depth=2),
+        BandSpec(source="s2", indexes=(1, 3), name="stack"),
     ]
     bands = resolve_bands(two, specs)
     assert [(b.name, b.index, b.type, b.resampling) for b in bands] == [
