@@ -17,8 +17,9 @@ from patchbeam.elements import Bytes, Ints, Piece
 from patchbeam.errors import ReadFailed
 from patchbeam.finished import forget_run
 from patchbeam.finished_shards import find_shard, write_shard
-from patchbeam.records.gzip import Zlib6Writer, inflate, member
+from patchbeam.records.gzip import inflate, member
 from patchbeam.records.tfrecord import record_offsets
+from patchbeam.records.zlib6 import Zlib6Writer
 from patchbeam.retry import retrying
 from patchbeam.shards import AssembledShard as AssembledShard
 from patchbeam.shards import Shard, Span

@@ -20,7 +20,8 @@ from patchbeam.export import BlockReader, block_encoder
 from patchbeam.order import Ints, check_seed, order
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool, core_count
-from patchbeam.records.gzip import Zlib6Writer, compress_members
+from patchbeam.records.gzip import compress_members
+from patchbeam.records.zlib6 import Zlib6Writer
 
 BLOCKS = 8
 """Blocks that are sampled, where there are so many."""

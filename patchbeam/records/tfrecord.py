@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from patchbeam.errors import CorruptRecord
 from patchbeam.records.crc import Buffer, masked_crc
-from patchbeam.records.gzip import GROUP_BYTES, Profile, Target, Zlib6Writer, member, sniff
+from patchbeam.records.gzip import GROUP_BYTES, Profile, member, sniff
 from patchbeam.records.inflate import inflated
 from patchbeam.records.layout import FRAME_BYTES, MAX_MESSAGE_BYTES
 from patchbeam.records.parse import as_view
+from patchbeam.records.zlib6 import Target, Zlib6Writer
 from patchbeam.storage.replace import Replacing
 
 __all__ = ["frame", "masked_crc", "read_records", "record_offsets", "write_records"]

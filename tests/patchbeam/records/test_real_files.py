@@ -7,8 +7,8 @@ import pytest
 from shared import shared_data
 
 from patchbeam.records.example import ExampleDecoder, ExampleLayout, feature_kinds, parse_example
-from patchbeam.records.gzip import Zlib6Writer
 from patchbeam.records.tfrecord import read_records, write_records
+from patchbeam.records.zlib6 import Zlib6Writer
 
 
 @pytest.mark.parametrize(
