@@ -20,23 +20,20 @@ from patchbeam.manifest.entries import (
     BandStatistics,
     ManifestBand,
     ManifestClass,
-    ManifestFile,
     ManifestGrid,
     ManifestKeep,
     ManifestPatches,
-    ManifestQuality,
     ManifestSample,
     ManifestShard,
-    ManifestSource,
     ManifestSplit,
     ManifestSplits,
-    ManifestVector,
     Range,
     WireType,
     ranges_field,
 )
 from patchbeam.manifest.jsonform import Entry, encode, layout, number, read_entry, short
 from patchbeam.manifest.ranges import from_ranges, to_ranges
+from patchbeam.manifest.sources import ManifestFile, ManifestQuality, ManifestSource, ManifestVector
 from patchbeam.options import SPELLINGS, FormatOptions
 
 __all__ = [
