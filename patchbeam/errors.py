@@ -109,3 +109,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     folded = {k.lower(): k for k in known}
     match = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     return f" (did you mean {folded[match[0]]!r}?)" if match else ""
+
+
+def short(value: object) -> str:
+    """Returns a value for a message, cut when it is long."""
+    if isinstance(value, int) and abs(value) >= 1 << 256:
+        return f"a number of {value.bit_length()} bits"  # Python refuses to print the longest ones
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

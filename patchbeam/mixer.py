@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from patchbeam.errors import JobError, nearest
+from patchbeam.errors import JobError, nearest, short
 
 if TYPE_CHECKING:
     from odc.geo.geobox import GeoBox
@@ -222,7 +222,7 @@ def _member(root: Any, *keys: str) -> Any:
     for depth, key in enumerate(keys):
         path = ".".join(keys[:depth]) or "the whole"
         if not isinstance(value, dict):
-            raise JobError(f"{path}: {_short(value)} is not an object with the key {key!r}")
+            raise JobError(f"{path}: {short(value)} is not an object with the key {key!r}")
         if key not in value:
             near = nearest(key, [k for k in value if k not in keys])
             raise JobError(f"{'.'.join(keys[: depth + 1])}: missing{near}")
@@ -232,19 +232,19 @@ def _member(root: Any, *keys: str) -> Any:
 
 def _items(value: Any, key: str, count: int) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple) or len(value) != count:
-        raise JobError(f"{key}: {_short(value)} is not a list of {count} numbers")
+        raise JobError(f"{key}: {short(value)} is not a list of {count} numbers")
     return tuple(value)
 
 
 def _number(value: Any, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise JobError(f"{key}: {_short(value)} is not a number")
+        raise JobError(f"{key}: {short(value)} is not a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise JobError(f"{key}: {_short(value)} is not finite")
+        raise JobError(f"{key}: {short(value)} is not finite")
     return number
 
 
@@ -253,10 +253,5 @@ def _positive(value: Any, key: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise JobError(f"{key}: {_short(value)} is not a whole number above 0")
+        raise JobError(f"{key}: {short(value)} is not a whole number above 0")
     return value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchbeam.errors import JobError, nearest
+from patchbeam.errors import JobError, nearest, short
 
 GIB = 1 << 30
 
@@ -134,7 +134,7 @@ class _Reader:
         return self._values[name][1] if name in self._values else None
 
     def _refuse(self, name: str, allowed: str, suffix: str = "") -> JobError:
-        return JobError(f"{self.path(name)}{suffix}: {_short(self._get(name))} is not {allowed}")
+        return JobError(f"{self.path(name)}{suffix}: {short(self._get(name))} is not {allowed}")
 
     def pair(self, name: str, default: tuple[int, int]) -> tuple[int, int]:
         value = self._get(name)
@@ -146,7 +146,7 @@ class _Reader:
         for i, number in enumerate(pair):
             if not _is_int(number) or not 0 < number < 1 << 31:
                 raise JobError(
-                    f"{self.path(name)}[{i}]: {_short(number)} is not a whole number of pixels greater than "
+                    f"{self.path(name)}[{i}]: {short(number)} is not a whole number of pixels greater than "
                     "0 and below 2**31; "
                     f"give [width, height], for instance {list(default)}"
                 )
@@ -201,16 +201,9 @@ class _Reader:
         for band, depth in value.items():
             if not _is_int(depth) or not 0 < depth < 1 << 31:
                 raise JobError(
-                    f"{self.path(name)}.{band}: {_short(depth)} is not a whole number greater than 0"
+                    f"{self.path(name)}.{band}: {short(depth)} is not a whole number greater than 0"
                 )
         return {str(band): int(depth) for band, depth in value.items()}
-
-
-def _short(value: object) -> str:
-    if isinstance(value, int) and abs(value) >= 1 << 256:
-        return f"a number of {value.bit_length()} bits"  # Python refuses to print the longest ones
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _is_int(value: object) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Literal
 
-from patchbeam.errors import JobError
+from patchbeam.errors import JobError, short
 from patchbeam.manifest.checks import check_manifest, check_version
 from patchbeam.manifest.entries import (
     BandStatistics,
@@ -31,7 +31,7 @@ from patchbeam.manifest.entries import (
     WireType,
     ranges_field,
 )
-from patchbeam.manifest.jsonform import Entry, encode, layout, number, read_entry, short
+from patchbeam.manifest.jsonform import Entry, encode, layout, number, read_entry
 from patchbeam.manifest.ranges import from_ranges, to_ranges
 from patchbeam.manifest.sources import ManifestFile, ManifestQuality, ManifestSource, ManifestVector
 from patchbeam.options import SPELLINGS, FormatOptions

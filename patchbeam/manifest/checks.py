@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from patchbeam.errors import JobError
-from patchbeam.manifest.jsonform import camel, short
+from patchbeam.errors import JobError, short
+from patchbeam.manifest.jsonform import camel
 
 if TYPE_CHECKING:
     from patchbeam.manifest import Manifest, ManifestGrid, ManifestShard

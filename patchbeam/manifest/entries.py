@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from patchbeam.errors import JobError
-from patchbeam.manifest.jsonform import Entry, short
+from patchbeam.errors import JobError, short
+from patchbeam.manifest.jsonform import Entry
 
 if TYPE_CHECKING:
     from odc.geo.geobox import GeoBox

@@ -17,7 +17,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from patchbeam.errors import JobError, nearest
+from patchbeam.errors import JobError, nearest, short
 
 T = TypeVar("T")
 
@@ -188,12 +188,6 @@ def _item_hint(hint: Any, index: int) -> Any:
     if not arguments:
         return Any
     return arguments[0] if arguments[-1] is Ellipsis else arguments[min(index, len(arguments) - 1)]
-
-
-def short(value: Any) -> str:
-    """Returns a value for a message, cut when it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def layout(value: Any) -> str:
