@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -18,6 +17,7 @@ from patchbeam.errors import JobError
 from patchbeam.manifest import Manifest
 from patchbeam.mixer import Mixer
 from patchbeam.records.listing import list_records
+from patchbeam.records.memberindex import read_member_index
 from patchbeam.records.names import index_name, manifest_name, parse_shards
 from patchbeam.sidecars import find_sidecar
 
@@ -217,11 +217,8 @@ def _members(prefix: str, manifest: Manifest, door: _Door) -> list[tuple[Ints, I
     data = door.read(index_name(prefix))
     if data is None:
         return None
-    with np.load(io.BytesIO(data), allow_pickle=False) as table:
-        counts, records, sizes = (table[key] for key in ("shardMembers", "memberRecords", "memberBytes"))
-    if len(counts) != len(manifest.shards) or int(counts.sum()) != len(records) or len(records) != len(sizes):
+    counts, sizes, records = read_member_index(data, index_name(prefix))
+    if len(counts) != len(manifest.shards):
         raise JobError(f"{index_name(prefix)}: it is not the index of this manifest's shards")
     ends = np.cumsum(counts)[:-1]
-    return list(
-        zip(np.split(sizes.astype(np.int64), ends), np.split(records.astype(np.int64), ends), strict=True)
-    )
+    return list(zip(np.split(sizes, ends), np.split(records, ends), strict=True))

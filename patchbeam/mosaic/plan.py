@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import logging
 import math
-import zipfile
-import zlib
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -26,6 +23,7 @@ from patchbeam.mosaic.options import ImportOptions
 from patchbeam.mosaic.schema import RecordSchema
 from patchbeam.mosaic.tiles import TileGrid
 from patchbeam.mosaic.validity import SourceMask
+from patchbeam.records.memberindex import read_member_index
 from patchbeam.records.names import manifest_name
 from patchbeam.retry import retrying
 
@@ -233,15 +231,7 @@ def _index_columns(path: str) -> tuple[Ints, Ints, Ints]:
 
 @lru_cache(maxsize=4)  # every shard of an export asks for the one index
 def _columns_of(path: str, size_bytes: int, modified: str) -> tuple[Ints, Ints, Ints]:
-    try:
-        data = retrying(lambda: storage.read_bytes(path))
-        with np.load(io.BytesIO(data), allow_pickle=False) as table:
-            shards, sizes, records = (
-                table[name].astype(np.int64) for name in ("shardMembers", "memberBytes", "memberRecords")
-            )
-    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise CorruptRecord(f"this index cannot be read: {error}", file=path) from None
-    return shards, sizes, records
+    return read_member_index(retrying(lambda: storage.read_bytes(path)), path)
 
 
 __all__ = [

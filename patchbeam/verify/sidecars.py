@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -12,11 +10,12 @@ from numpy.typing import NDArray
 
 from patchbeam import storage
 from patchbeam.crs import parse_crs, same_crs
-from patchbeam.errors import GridError, JobError, ReadFailed
+from patchbeam.errors import CorruptRecord, GridError, JobError, ReadFailed
 from patchbeam.exported import ExportFiles
 from patchbeam.manifest import Manifest, ManifestShard
 from patchbeam.mixer import Mixer
 from patchbeam.patches import PatchGrid
+from patchbeam.records.memberindex import read_member_index
 from patchbeam.records.names import shard_name
 from patchbeam.spec import feature_spec
 from patchbeam.verify.files import CheckedFile
@@ -241,13 +240,12 @@ def read_index(files: ExportFiles, manifest: Manifest) -> tuple[Members, list[Fi
     if not path:
         return {}, []
     try:
-        with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as table:
-            shards, records, sizes = (
-                table[key].astype(np.int64) for key in ("shardMembers", "memberRecords", "memberBytes")
-            )
-    except (ReadFailed, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError) as error:
+        shards, sizes, records = read_member_index(storage.read_bytes(path), path)
+    except CorruptRecord as error:
+        return {}, [Finding(about="index", file=path, text=error.what)]
+    except ReadFailed as error:
         return {}, [Finding(about="index", file=path, text=f"cannot be read: {error}")]
-    if len(shards) != len(manifest.shards) or not shards.sum() == len(records) == len(sizes):
+    if len(shards) != len(manifest.shards):
         text = f"tells of {len(shards)} shards, and the manifest of {len(manifest.shards)}"
         return {}, [Finding(about="index", file=path, text=text)]
     members = np.stack([records, sizes], axis=1)
