@@ -118,7 +118,7 @@ def test_anchors_merge_keys_and_a_byte_order_mark(tmp_path: Path) -> None:
         (["--", "--runner"], ("--runner: expected one argument",)),
         (["--", "--runner=Nope"], ("--runner=Nope: ", "leave --runner out")),
         (["--", "--runner=no.such.Runner"], ("--runner=no.such.Runner: ", "leave --runner out")),
-        (["--", "--runner=DataflowRunner"], ("--runner=DataflowRunner: ", "project", "temp_location")),
+        (["--", "--runner=DataflowRunner"], ("output: ", "is a local path", "DataflowRunner", "gs://")),
         (["--", "--direct_running_mode=x"], ("--direct_running_mode: invalid choice: 'x'",)),
         (["--", "--direct_num_workers=x"], ("--direct_num_workers: invalid int value: 'x'",)),
         (
