@@ -7,16 +7,26 @@ the reason: the source that has changed, or the first option that differs.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 from patchbeam import storage
-from patchbeam.errors import JobError, OutputExists
+from patchbeam.errors import JobError, OutputExists, PatchbeamError
 from patchbeam.export import temporary_folder
 from patchbeam.plan import ExportPlan, software_versions
 from patchbeam.retry import retrying
 
+_LOG = logging.getLogger(__name__)
 _PLAN = "plan.json"
+
+
+def clean_up(folder: str) -> None:
+    """Removes the temporary folder of a run that failed; a failure to do so must not hide the first one."""
+    try:
+        retrying(lambda: storage.delete_tree(folder))
+    except PatchbeamError as error:
+        _LOG.warning("temporary files are left, delete them: %s", error)
 
 
 def note_plan(plan: ExportPlan) -> None:

@@ -27,7 +27,7 @@ from patchbeam.errors import (
 from patchbeam.export import temporary_folder
 from patchbeam.finished import find_finished, save_finished
 from patchbeam.finished_shards import published_names
-from patchbeam.leftovers import check_leftovers, note_plan
+from patchbeam.leftovers import check_leftovers, clean_up, note_plan
 from patchbeam.lock import LockTicket, OutputLock
 from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
@@ -170,18 +170,10 @@ def raise_original(error: BaseException, folder: str, *, local: bool) -> NoRetur
             f"What is finished is kept in {folder}: run it again with --resume"
         ) from error
     if isinstance(original, PatchbeamError) and not isinstance(original, LockHeld):
-        _clean_up(folder)
+        clean_up(folder)
     if original is error:
         raise original
     raise original from error
-
-
-def _clean_up(folder: str) -> None:
-    """Removes the temporary folder of a run that failed; a failure to do so must not hide the first one."""
-    try:
-        storage.delete_tree(folder)
-    except PatchbeamError as error:
-        _LOG.warning("temporary files are left, delete them: %s", error)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

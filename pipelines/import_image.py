@@ -7,7 +7,6 @@ Also a module for people who submit with Python:
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from patchbeam.errors import (
     ReadFailed,
     WriteFailed,
 )
+from patchbeam.leftovers import clean_up
 from patchbeam.lock import OutputLock
 from patchbeam.mosaic.make import begun_publication
 from patchbeam.mosaic.plan import ImportPlan
@@ -34,8 +34,6 @@ from pipelines.local_paths import refuse_local_paths
 from pipelines.progress import run_pipeline
 from pipelines.stages import import_files, import_stages
 from transforms.import_image import RecordsToTiles
-
-_LOG = logging.getLogger(__name__)
 
 
 def check_map_destination(plan: ImportPlan, *, overwrite: bool, resume: bool = False) -> None:
@@ -124,18 +122,10 @@ def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool) -> None:
             raise KeyboardInterrupt(text) from error
         original = original_error(error)
         if isinstance(original, PatchbeamError) and not isinstance(original, ReadFailed | WriteFailed):
-            _clean_up(folder)
+            clean_up(folder)
         if original is error:
             raise
         raise original from error
-
-
-def _clean_up(folder: str) -> None:
-    """Removes the temporary folder; a failure to do so must not hide the first one."""
-    try:
-        storage.delete_tree(folder)
-    except PatchbeamError as error:
-        _LOG.warning("temporary files are left, delete them: %s", error)
 
 
 def summary_text(plan: ImportPlan, report: dict[str, Any]) -> str:
