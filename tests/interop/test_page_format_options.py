@@ -21,7 +21,7 @@ def text() -> str:
     return PAGE.read_text(encoding="utf-8")
 
 
-def without_beam(plan: ExportPlan, arguments: object, *, workers: int | None, overwrite: bool) -> Manifest:
+def without_beam(plan: ExportPlan, arguments: object, *, overwrite: bool, **_: object) -> Manifest:
     return export(plan, overwrite=overwrite)
 
 
