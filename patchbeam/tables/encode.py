@@ -7,7 +7,8 @@ import numpy as np
 from patchbeam.elements import Bytes, Ints, RecordRun
 from patchbeam.errors import EncodeError
 from patchbeam.tables.columns import column_entries, texts
-from patchbeam.tables.entries import Entries, RaggedEntries, frame_rows
+from patchbeam.tables.entries import Entries, RaggedEntries
+from patchbeam.tables.framing import frame_rows
 from patchbeam.tables.geometry import geometry_entries, present
 from patchbeam.tables.plan import TablePlan
 from patchbeam.tables.source import INDEX, FeatureBatch

@@ -13,7 +13,8 @@ from patchbeam.patches import Window
 from patchbeam.rasters.reader import ImageReader
 from patchbeam.retry import retrying
 from patchbeam.tables.encode import record_run
-from patchbeam.tables.entries import RawEntries, frame_rows
+from patchbeam.tables.entries import RawEntries
+from patchbeam.tables.framing import frame_rows
 from patchbeam.tables.plan import TablePlan
 from patchbeam.tables.sampling.plan import OUTSIDE
 from patchbeam.tables.sampling.spool import (

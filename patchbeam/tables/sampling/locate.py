@@ -10,7 +10,8 @@ from patchbeam.errors import EncodeError
 from patchbeam.records.scatter import Pieces
 from patchbeam.tables.columns import texts
 from patchbeam.tables.encode import FeatureEncoder
-from patchbeam.tables.entries import join_rows, put_ragged
+from patchbeam.tables.entries import put_ragged
+from patchbeam.tables.framing import join_rows
 from patchbeam.tables.geometry import Floats, moved, points, shapes, transform
 from patchbeam.tables.plan import TablePlan
 from patchbeam.tables.sampling.plan import OUTSIDE, SamplePlan

@@ -16,7 +16,7 @@ from table_jobs import f32, plain
 from patchbeam.errors import EncodeError, JobError
 from patchbeam.records.parse import parse_example
 from patchbeam.tables.columns import column_entries, column_of
-from patchbeam.tables.entries import frame_rows
+from patchbeam.tables.framing import frame_rows
 from tests.patchbeam.tables.test_entries import datas
 
 

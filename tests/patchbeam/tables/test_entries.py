@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from patchbeam.records.crc import masked_crc
 from patchbeam.records.parse import parse_example
 from patchbeam.records.tfrecord import record_offsets
-from patchbeam.tables import entries
+from patchbeam.tables import framing
 from patchbeam.tables.entries import (
     BlockEntries,
     RaggedEntries,
     RawEntries,
     ScalarEntries,
-    frame_rows,
-    join_rows,
 )
+from patchbeam.tables.framing import frame_rows, join_rows
 
 texts = st.lists(st.one_of(st.none(), st.text(max_size=300)), min_size=1, max_size=12)
 
@@ -84,10 +83,10 @@ def test_every_way_of_encoding_numbers_gives_the_same_bytes(
         columns.append(ScalarEntries(f"p{i}", random.random(count).astype(np.float32), rows))
     alike = frame_rows(columns, count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entries, "_PATTERNS", 0)
+        patch.setattr(framing, "_PATTERNS", 0)
         apart = frame_rows(columns, count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entries, "_TABLE_ROWS", 0)
+        patch.setattr(framing, "_TABLE_ROWS", 0)
         by_table = frame_rows(columns, count)
     for other in (apart, by_table):
         assert np.array_equal(alike[0], other[0]) and np.array_equal(alike[1], other[1])
@@ -100,7 +99,7 @@ def test_tables_of_crcs_agree_with_the_crc_of_each_record() -> None:
     bits = random.integers(0, 2**32, (3, count), np.uint32)
     columns = [ScalarEntries(f"p{i}", bits[i].view(np.float32)) for i in range(3)]
     buffer, sizes = frame_rows(columns, count)
-    assert count >= entries._TABLE_ROWS
+    assert count >= framing._TABLE_ROWS
     datas(buffer, sizes)
 
 
