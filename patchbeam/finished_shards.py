@@ -71,6 +71,15 @@ def begin_publication(folder: str, names: Sequence[str]) -> None:
     retrying(lambda: storage.write_atomic(storage.join(folder, _PUBLISHING), to_text(list(names))))
 
 
+def end_publication(folder: str) -> None:
+    """Deletes the temporary prefix; the note that publication has begun goes last."""
+    note = storage.join(folder, _PUBLISHING)
+    for path in storage.list_names(storage.join(folder, "")):
+        if path != note:
+            storage.delete(path)
+    storage.delete_tree(folder)
+
+
 def published_names(folder: str) -> list[str] | None:
     """Returns the final names of the shards once their publication has begun, else ``None``."""
     path = storage.join(folder, _PUBLISHING)

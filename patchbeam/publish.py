@@ -19,7 +19,7 @@ from patchbeam.assemble import AssembledShard
 from patchbeam.describe import build_manifest
 from patchbeam.errors import CountMismatch, JobError, OutputExists, WriteFailed
 from patchbeam.export import temporary_folder
-from patchbeam.finished_shards import begin_publication, published_names
+from patchbeam.finished_shards import begin_publication, end_publication, published_names
 from patchbeam.lock import LockTicket
 from patchbeam.manifest import Manifest
 from patchbeam.missing import masked_windows
@@ -67,7 +67,8 @@ def publish(
     names = shard_names(plan, summary, shards)
     final_manifest = manifest_name(plan.output)
     if _is_published(final_manifest, names, shards):
-        return final_manifest  # an attempt whose success got lost has done it all
+        _clean_up(folder, lock)  # an attempt whose success got lost has done all or nearly all of it
+        return final_manifest
     missing = masked_windows(folder) if plan.on_missing == "mask" else {}
     manifest = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names], missing)
     if lock is not None:
@@ -98,13 +99,18 @@ def publish(
     else:
         _write(folder, mixer, Mixer.from_grid(plan.grid, plan.patches).to_text().encode())
     _write(folder, final_manifest, manifest.to_text().encode())
+    _clean_up(folder, lock)
+    return final_manifest
+
+
+def _clean_up(folder: str, lock: LockTicket | None) -> None:
+    """Deletes what is temporary, last what lets a run that is killed here be resumed."""
     try:
-        retrying(lambda: storage.delete_tree(folder))
+        retrying(lambda: end_publication(folder))
     except WriteFailed as error:
         _LOG.warning("the export is complete, but its temporary files are still at %s: %s", folder, error)
     if lock is not None:
         lock.release()
-    return final_manifest
 
 
 def _move(shard: AssembledShard, name: str) -> None:

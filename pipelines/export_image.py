@@ -19,6 +19,7 @@ from patchbeam.errors import (
     CountMismatch,
     JobError,
     LockHeld,
+    OutputExists,
     PatchbeamError,
     ReadFailed,
     SourceUnreadable,
@@ -102,7 +103,13 @@ def run_export(
     refuse_local_paths(options, [("output", plan.output), *sources])
     pipeline = new_pipeline(options)
     folder = temporary_folder(plan)
-    _check(plan, folder, overwrite=overwrite, resume=resume)
+    try:
+        _check(plan, folder, overwrite=overwrite, resume=resume)
+    except OutputExists:
+        if resume:  # a run that was killed at its very end has left its lock beside a complete export
+            with OutputLock(plan.output, take_over=True):
+                pass
+        raise
     with OutputLock(plan.output, take_over=resume) as lock:
         # once more: a run that held the lock until now may have published
         _check(plan, folder, overwrite=overwrite, resume=resume)
