@@ -25,11 +25,12 @@ from patchbeam.manifest import (
 )
 from patchbeam.missing import MaskedWindow
 from patchbeam.outputs import kept_of_split, shards_of_splits, split_names
-from patchbeam.plan import ExportPlan, software_versions
+from patchbeam.plan import ExportPlan
 from patchbeam.rasters.classes import read_classes
 from patchbeam.rasters.source import Source
 from patchbeam.records.names import index_name
 from patchbeam.selection import SampleRule
+from patchbeam.software import software_versions
 from patchbeam.source_entries import source_entry
 from patchbeam.statistics import Moments
 from patchbeam.storage import split

@@ -14,8 +14,9 @@ from typing import Any
 from patchbeam import storage
 from patchbeam.errors import JobError, OutputExists, PatchbeamError
 from patchbeam.export import temporary_folder
-from patchbeam.plan import ExportPlan, software_versions
+from patchbeam.plan import ExportPlan
 from patchbeam.retry import retrying
+from patchbeam.software import software_versions
 
 _LOG = logging.getLogger(__name__)
 _PLAN = "plan.json"

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 import numpy as np
 from odc.geo.geobox import GeoBox
 from pyproj import CRS
 
-from patchbeam import __version__
 from patchbeam.blocks import BlockGrid, layout_blocks
 from patchbeam.clip import ClipRegion
 from patchbeam.cut import Tally
@@ -36,6 +33,7 @@ from patchbeam.rasters.digest import sources_digest
 from patchbeam.rasters.source import Source
 from patchbeam.selection import Parts, SampleRule, SplitRule
 from patchbeam.shards import ShardBounds, shard_bounds
+from patchbeam.software import software_versions
 from patchbeam.together import refuse_contradictions
 
 Gzip = Literal["indexed", "zlib6"]
@@ -320,21 +318,3 @@ class ExportPlan:
 
 def _added(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return sum(least for least, _ in ranges), sum(most for _, most in ranges)
-
-
-def software_versions() -> dict[str, str]:
-    """Returns the versions of all that decides a stored byte."""
-
-    def of(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "none"
-
-    return {
-        "patchbeam": __version__,
-        "rasterio": of("rasterio"),
-        "numpy": of("numpy"),
-        "isal": of("isal"),
-        "zlib": zlib.ZLIB_RUNTIME_VERSION,
-    }

@@ -19,7 +19,7 @@ FLOORS = ("patchbeam", "transforms", "pipelines")  # from the lowest up
 ROOMS = (
     "errors counts pool prefetch sizes tally",
     "affines crs options order retry scene splits statistics storage",
-    "elements features lock outline patches records",
+    "elements features lock outline patches records software",
     "buffers clip exported lattice manifest mixer pixels region rounding selection shards sidecars spec",
     "blocks grid_options inspect patch_values pieces summary",
     "cut finished grid keep look",
