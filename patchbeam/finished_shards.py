@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,8 @@ def end_publication(folder: str) -> None:
     note = storage.join(folder, _PUBLISHING)
     for path in storage.list_names(storage.join(folder, "")):
         if path != note:
-            storage.delete(path)
-    storage.delete_tree(folder)
+            retrying(partial(storage.delete, path))
+    retrying(partial(storage.delete_tree, folder))
 
 
 def published_names(folder: str) -> list[str] | None:

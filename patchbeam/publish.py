@@ -106,7 +106,7 @@ def publish(
 def _clean_up(folder: str, lock: LockTicket | None) -> None:
     """Deletes what is temporary, last what lets a run that is killed here be resumed."""
     try:
-        retrying(lambda: end_publication(folder))
+        end_publication(folder)
     except WriteFailed as error:
         _LOG.warning("the export is complete, but its temporary files are still at %s: %s", folder, error)
     if lock is not None:

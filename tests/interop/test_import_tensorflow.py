@@ -75,7 +75,9 @@ def test_predictions_with_the_margin_and_bytes(tmp_path: Path) -> None:
         data = cut(image, LAYOUT.patches, i, margin=True).tobytes()
         return {"b": tf.train.Feature(bytes_list=tf.train.BytesList(value=[data]))}
 
-    import_map(LAYOUT, write(tmp_path, make, gzip=True), str(tmp_path / "m"), ImportOptions())
+    # as many values as two channels without the margin would have: depths says which
+    options = ImportOptions(depths={"b": 1})
+    import_map(LAYOUT, write(tmp_path, make, gzip=True), str(tmp_path / "m"), options)
     with rasterio.open(tmp_path / "m.tif") as made:
         assert made.dtypes == ("uint8",)
         np.testing.assert_array_equal(made.read(1), image)
