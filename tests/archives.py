@@ -169,8 +169,8 @@ def mnist(seed: int = 0, counts: tuple[int, int] = (40, 17)) -> tuple[Files, dic
     for split, name, count in zip(("training", "validation"), ("train", "t10k"), counts, strict=True):
         images = rng.integers(0, 256, (count, 28, 28)).astype(np.uint8)
         labels = rng.integers(0, 10, count).astype(np.uint8)
-        files[f"{name}-images-idx3-ubyte.gz"] = gzip.compress(idx(images), 1)
-        files[f"{name}-labels-idx1-ubyte.gz"] = gzip.compress(idx(labels), 1)
+        files[f"{name}-images-idx3-ubyte.gz"] = gzip.compress(idx(images), 1, mtime=0)
+        files[f"{name}-labels-idx1-ubyte.gz"] = gzip.compress(idx(labels), 1, mtime=0)
         parts[split] = (images[:, np.newaxis], labels.astype(np.int32))
     return files, parts
 

@@ -60,7 +60,7 @@ def npy(array: np.ndarray) -> bytes:
         ("a.pgm", b"P5 2 1 1000 " + b"\x03\xe8\x00\x01", {}, np.array([[1000, 1]], np.uint16)),
         ("t10k-images-idx3-ubyte", idx(CHW), {}, CHW),
         ("labels.idx", idx(np.array([1.5, -2])), {}, np.array([1.5, -2])),
-        ("x-ubyte.gz", gzip.compress(idx(np.array([-7], np.int16))), {}, np.array([-7], np.int16)),
+        ("x-ubyte.gz", gzip.compress(idx(np.array([-7], np.int16)), mtime=0), {}, np.array([-7], np.int16)),
     ],
 )
 def test_formats(
