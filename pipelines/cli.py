@@ -206,13 +206,16 @@ def import_image_command(
 def scene_command(out: str, points: int, **options: Any) -> None:
     """Write a realistic sample scene and its class map, of any size."""
     from patchbeam.scene import write_scene
+    from patchbeam.scene.points import check_points, write_points
 
-    for path in write_scene(out, **options):
+    if points and not options["overwrite"]:
+        check_points(out)
+    written = write_scene(out, **options)
+    for path in written:
         click.echo(path)
     if points:
-        from patchbeam.scene.points import write_points
-
-        click.echo(write_points(out, points, seed=options["seed"], overwrite=options["overwrite"]))
+        again = {"seed": options["seed"], "overwrite": options["overwrite"]}
+        click.echo(write_points(out, points, raster=written[0], **again))
 
 
 @cli.command("inspect")

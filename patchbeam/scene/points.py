@@ -16,28 +16,50 @@ from patchbeam.errors import OutputExists
 _SITES = ("Auwiese", "Bergfeld", "Čertův důl", "Dolní luka", "Eichenhain", "Grünau", "Höhe", "Jižní svah")
 
 
-def write_points(scene: str | PathLike[str], count: int, *, seed: int = 0, overwrite: bool = False) -> str:
+def check_points(scene: str | PathLike[str]) -> None:
+    """Looks whether the points of a scene could be written, before the scene itself is.
+
+    Args:
+        scene: name of the scene, ``OUT.tif``.
+
+    Raises:
+        OutputExists: they are there already.
+    """
+    target = _target(scene)
+    if target.exists():
+        raise OutputExists(
+            f"{target} is there already; give --overwrite (in Python overwrite=True) to replace it, or "
+            "another name"
+        )
+
+
+def write_points(
+    scene: str | PathLike[str],
+    count: int,
+    *,
+    raster: str | PathLike[str] | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> str:
     """Writes random points inside a scene beside it, ``SCENE-points.geojson``, and returns the name.
 
     Each has a text, a date that is null now and then, a number and a list of two numbers.
 
     Args:
-        scene: the raster.
+        scene: name of the scene, ``OUT.tif``.
         count: how many points.
+        raster: the file that says where the scene lies; of a time series any of its dates;
+            default: ``scene``.
         seed: decides where they lie.
         overwrite: whether a file that is there is replaced.
 
     Raises:
         OutputExists: there is one and ``overwrite`` is false.
     """
-    path = Path(fspath(scene))
-    target = path.with_name(f"{path.stem}-points.geojson")
-    if target.exists() and not overwrite:
-        raise OutputExists(
-            f"{target} is there already; give --overwrite (in Python overwrite=True) to replace it, or "
-            "another name"
-        )
-    with rasterio.open(path) as file:
+    target = _target(scene)
+    if not overwrite:
+        check_points(scene)
+    with rasterio.open(fspath(scene if raster is None else raster)) as file:
         bounds, crs = file.bounds, file.crs.to_wkt()
     random = np.random.default_rng(seed)
     x = random.uniform(bounds.left, bounds.right, count)
@@ -64,3 +86,8 @@ def write_points(scene: str | PathLike[str], count: int, *, seed: int = 0, overw
             out.write((",\n" if i else "") + text)
         out.write("\n]}\n")
     return str(target)
+
+
+def _target(scene: str | PathLike[str]) -> Path:
+    path = Path(fspath(scene))
+    return path.with_name(f"{path.stem}-points.geojson")
