@@ -181,7 +181,7 @@ def _nothing(prefix: str) -> str:
     text = f"{prefix}: no manifest, mixer or shard has a name that begins so"
     folder = storage.split(prefix)[0]
     if storage.exists(f"{prefix}-import.json"):
-        return f"{prefix}: this is a map, not an export; open {prefix}.vrt in a GIS"
+        return f"{prefix}: this is a map, not an export; patchbeam look draws it, a GIS opens {prefix}.vrt"
     try:
         names = storage.list_names(storage.join(folder, ""))
     except ReadFailed:

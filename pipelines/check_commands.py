@@ -71,7 +71,9 @@ def verify_command(
 @click.option("--sheet", type=int, metavar="N", help="draw N patches side by side instead of the map")
 @click.option("--patch", type=int, metavar="N", help="draw patch N and each of its bands instead of the map")
 @click.option("--html", "as_html", is_flag=True, help="write a page for a browser that needs no network")
-@click.option("--size", type=int, default=1600, show_default=True, help="most pixels across and down")
+@click.option(
+    "--size", type=int, metavar="N", help="most pixels across and down; default 1600, of a page 4096"
+)
 @click.option("--colours", type=int, metavar="N", help="reduce the picture to so many, for a small file")
 @click.option("--kernel-size", "kernel", type=_Pair(int), help="kernelSize, where there is only a mixer")
 @click.option("--workers", type=click.IntRange(min=1), help="threads; default: all cores")
@@ -85,14 +87,15 @@ def look_command(
     sheet: int | None,
     patch: int | None,
     as_html: bool,
-    size: int,
+    size: int | None,
     colours: int | None,
     kernel: tuple[int, int] | None,
     workers: int | None,
 ) -> None:
-    """Draw the patches of an export at their place on the map.
+    """Draw the patches of an export at their place, or a map of an import.
 
-    PREFIX is what the names of its files begin with. A mixer beside the shards is enough.
+    PREFIX is what the names of the files begin with, of a map also its .vrt or .tif. For an export a mixer
+    beside the shards is enough.
     """
     from patchbeam import storage
     from patchbeam.look import LookOptions, look, look_page, png

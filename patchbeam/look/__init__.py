@@ -1,6 +1,6 @@
-"""Pictures of an export: its patches on the map, a contact sheet, one patch, or a page for a browser.
+"""Pictures of an export or a map: patches at their place, a contact sheet, one patch, a page for a browser.
 
-Memory is that of the picture and of one record a thread, however large the export is.
+Memory is that of the picture and of one record a thread, however large the export or the map is.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from patchbeam import storage
+from patchbeam.crs import describe
 from patchbeam.errors import JobError
 from patchbeam.look.canvas import stack
-from patchbeam.look.overview import draw_overview
+from patchbeam.look.colours import Painter
+from patchbeam.look.legend import Entry, export_entries
+from patchbeam.look.maps import MapFiles, MapView, find_map
+from patchbeam.look.overview import draw_levels, draw_overview, lay_out, lay_out_levels
 from patchbeam.look.painter import default_bands, make_painter
 from patchbeam.look.palette import reduce_colours
 from patchbeam.look.png import Rgb, png
@@ -24,19 +28,23 @@ from patchbeam.pool import Pool, core_count
 __all__ = ["LookOptions", "look", "look_page", "png"]
 
 LEAST_SIZE = 64
-MOST_COLOURS = 240
+PICTURE_SIZE, PAGE_SIZE = 1600, 4096
+"""Most pixels across and down, unless said otherwise."""
+
+MOST_COLOURS = 220
 """Of a picture that is reduced; with those of title and legend a palette of 256 holds all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookOptions:
-    """How an export is shown.
+    """How an export or a map is shown.
 
     Attributes:
         bands: one, or three for red, green and blue; ``None`` chooses.
         percentiles: between which numbers are stretched to black and white.
         classes: whether one band is a class map though the manifest does not say so.
-        size: most pixels of the picture, across and down, without title and legend.
+        size: most pixels of the picture, across and down, without title and legend, or of the finest
+            picture of a page; ``None`` for 1600, of a page 4096.
         margins: whether patches are drawn with their margins.
         sheet: draw so many patches side by side instead of the map.
         patch: draw this patch and its bands instead of the map.
@@ -48,7 +56,7 @@ class LookOptions:
     bands: tuple[str, ...] | None = None
     percentiles: tuple[float, float] = (2.0, 98.0)
     classes: bool = False
-    size: int = 1600
+    size: int | None = None
     margins: bool = False
     sheet: int | None = None
     patch: int | None = None
@@ -60,7 +68,7 @@ class LookOptions:
         low, high = self.percentiles
         if not 0 <= low < high <= 100:
             raise JobError(f"--stretch: {low:g},{high:g} are not two percentiles that rise, such as 2,98")
-        if not LEAST_SIZE <= self.size <= 32_768:
+        if self.size is not None and not LEAST_SIZE <= self.size <= 32_768:
             raise JobError(f"--size: {self.size} is not between {LEAST_SIZE} and 32768 pixels")
         if self.colours is not None and not 2 <= self.colours <= 256:
             raise JobError(f"--colours: {self.colours} is not between 2 and 256")
@@ -71,85 +79,135 @@ class LookOptions:
 
 
 def look(prefix: str, options: LookOptions | None = None) -> Rgb:
-    """Draws an export.
+    """Draws an export or a map.
 
     Args:
-        prefix: what the names of its files begin with.
+        prefix: what the names of its files begin with; of a map also the path of a ``.tif`` or ``.vrt``.
         options: how it is shown.
 
     Returns:
         uint8 ``(row, col, 3)``; :func:`png` makes a file of it.
 
     Raises:
-        JobError: there is no such export, or it has no such band or patch.
+        JobError: there is no such export or map, or it has no such band or patch.
+        SourceError: a map cannot be read.
         CorruptRecord: a record is damaged; with file, record and byte.
     """
     given = options or LookOptions()
+    size = given.size or PICTURE_SIZE
+    found = find_map(prefix)
+    if found is not None:
+        return _look_at_map(found, given, size)
     with _opened(prefix, given) as (view, pool):
-        painter = make_painter(
-            view,
-            view.choose(given.bands) if given.bands else default_bands(view),
-            percentiles=given.percentiles,
-            classes=given.classes,
-            pool=pool,
-            sample=None if given.patch is None else (given.patch,),
-        )
+        painter = _painter(view, given, pool, patch=given.patch)
         pixel = None
         on_map = given.sheet is None and given.patch is None
+        margins = given.margins or given.patch is not None
         if given.patch is not None:
             picture = draw_bands(
-                view,
-                painter,
-                patch=given.patch,
-                size=given.size,
-                percentiles=given.percentiles,
-                pool=pool,
+                view, painter, patch=given.patch, size=size, percentiles=given.percentiles, pool=pool
             )
         elif given.sheet is not None:
-            picture = draw_sheet(
-                view, painter, count=given.sheet, size=given.size, margins=given.margins, pool=pool
-            )
+            picture = draw_sheet(view, painter, count=given.sheet, size=size, margins=margins, pool=pool)
         else:
-            picture, tiling = draw_overview(
-                view, painter, size=given.size, margins=given.margins, gaps=True, pool=pool
-            )
+            patches = view.patches
+            shown = patches.stored_width_height if margins else patches.patch_width_height
+            tiling = lay_out(patches.columns, patches.rows, shown, size)
+            picture = draw_overview(view, painter, tiling, margins=margins, pool=pool)
             metres = pixel_metres(view.grid)
-            if metres is not None and not given.margins:
-                shown = view.patches.patch_width_height[0] * tiling.every
-                pixel = metres * shown / (tiling.tile[0] + tiling.gap)
-        if given.colours is not None:
-            picture = reduce_colours(picture, min(given.colours, MOST_COLOURS))
-        width = picture.shape[1]
-        title = title_strip(width, _title(view, given), facts(view))
-        legend = legend_strip(view, painter, width, pixel, on_map=on_map)
-        return stack([title, picture, legend], pad=max(8, min(24, width // 40)))
+            if metres is not None and not margins:
+                pixel = metres * shown[0] * tiling.every / (tiling.tile[0] + tiling.gap)
+        entries = export_entries(view, painter, on_map=on_map, margins=margins)
+        return _framed(picture, _title(view, given), facts(view), entries, pixel, given.colours)
 
 
 def look_page(prefix: str, options: LookOptions | None = None) -> str:
-    """Returns a page of HTML that shows an export and opens without a network.
+    """Returns a page of HTML that shows an export or a map and opens without a network.
 
     Args:
-        prefix: what the names of its files begin with.
+        prefix: as of :func:`look`.
         options: how it is shown; sheets and single patches are for pictures only.
 
     Raises:
         JobError: as :func:`look`.
+        SourceError: as :func:`look`.
         CorruptRecord: as :func:`look`.
     """
-    from patchbeam.look.page import page
+    from patchbeam.look.page import Level, export_data, page
 
     given = options or LookOptions()
+    size = given.size or PAGE_SIZE
+    found = find_map(prefix)
+    if found is not None:
+        return _page_of_map(found, given, size)
     with _opened(prefix, given) as (view, pool):
-        painter = make_painter(
-            view,
-            view.choose(given.bands) if given.bands else default_bands(view),
-            percentiles=given.percentiles,
-            classes=given.classes,
-            pool=pool,
+        painter = _painter(view, given, pool)
+        tilings = lay_out_levels(view, size)
+        pictures = draw_levels(view, painter, tilings, margins=False, pool=pool)
+        width, height = view.patches.patch_width_height
+        levels = [
+            Level(picture=picture, covers=(t.columns * t.every * width, t.rows * t.every * height))
+            for t, picture in zip(tilings, pictures, strict=True)
+        ]
+        entries = export_entries(view, painter)
+        return page(
+            levels, entries, export_data(view), title=_title(view, given), facts=facts(view), pool=pool
         )
-        picture, tiling = draw_overview(view, painter, size=given.size, margins=False, gaps=False, pool=pool)
-        legend = legend_strip(view, painter, max(480, picture.shape[1] // 2), None)
-        return page(view, picture, legend, tiling, title=_title(view, given), facts=facts(view))
+
+
+def _look_at_map(found: MapFiles, given: LookOptions, size: int) -> Rgb:
+    with _opened_map(found, given) as (view, painter):
+        zoom = view.zoom(size)
+        picture = view.draw(painter, *view.size(size)).repeat(zoom, axis=0).repeat(zoom, axis=1)
+        metres = pixel_metres(view.grid)
+        pixel = None if metres is None else metres * view.grid.shape.x / picture.shape[1]
+        return _framed(picture, found.title, view.facts(), view.entries(painter), pixel, given.colours)
+
+
+def _page_of_map(found: MapFiles, given: LookOptions, size: int) -> str:
+    from patchbeam.look.page import Level, map_data, page
+
+    with _opened_map(found, given) as (view, painter), Pool(given.threads or core_count()) as pool:
+        whole = (view.grid.shape.x, view.grid.shape.y)
+        levels = [Level(picture=view.draw(painter, *shape), covers=whole) for shape in view.sizes(size)]
+        data = map_data(view.grid, describe(view.grid.crs), found.tiles, found.title)
+        return page(levels, view.entries(painter), data, title=found.title, facts=view.facts(), pool=pool)
+
+
+@contextmanager
+def _opened_map(found: MapFiles, options: LookOptions) -> Iterator[tuple[MapView, Painter]]:
+    for name, value in (
+        ("margins", options.margins or None),
+        ("sheet", options.sheet),
+        ("patch", options.patch),
+        ("kernel-size", options.kernel),
+    ):
+        if value is not None:
+            raise JobError(f"--{name}: {found.title} is a map and has no patches; leave the option out")
+    with MapView(found) as view:
+        yield view, view.painter(options.bands, percentiles=options.percentiles, classes=options.classes)
+
+
+def _painter(view: ExportView, options: LookOptions, pool: Pool, *, patch: int | None = None) -> Painter:
+    return make_painter(
+        view,
+        options.bands or default_bands(view),
+        percentiles=options.percentiles,
+        classes=options.classes,
+        pool=pool,
+        sample=None if patch is None else (patch,),
+    )
+
+
+def _framed(
+    picture: Rgb, title: str, about: str, entries: list[Entry], pixel: float | None, colours: int | None
+) -> Rgb:
+    """Puts title and legend above and below a picture."""
+    if colours is not None:
+        picture = reduce_colours(picture, min(colours, MOST_COLOURS))
+    width = picture.shape[1]
+    strips = [title_strip(width, title, about), picture, legend_strip(entries, width, pixel)]
+    return stack(strips, pad=max(8, min(24, width // 40)))
 
 
 @contextmanager

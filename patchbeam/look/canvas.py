@@ -58,10 +58,11 @@ class Canvas:
 
     def text(self, x: int, y: int, text: str, colour: Colour = INK, scale: int = 1) -> int:
         """Writes a line from its upper left corner; returns where it ends."""
-        dots = draw_text(text, scale)
-        target = self.pixels[y : y + dots.shape[0], x : x + dots.shape[1]]
-        target[dots[: target.shape[0], : target.shape[1]]] = colour
-        return x + int(dots.shape[1])
+        ink = draw_text(text, scale)
+        target = self.pixels[y : y + ink.shape[0], x : x + ink.shape[1]]
+        share = ink[: target.shape[0], : target.shape[1], None].astype(np.float32) / 255
+        target[:] = np.rint(target + share * (np.array(colour, np.float32) - target)).astype(np.uint8)
+        return x + int(ink.shape[1])
 
 
 def text_width(text: str, scale: int) -> int:
@@ -71,7 +72,7 @@ def text_width(text: str, scale: int) -> int:
 
 def line_height(scale: int) -> int:
     """Returns the rows from one line of text to the next."""
-    return (HEIGHT + 4) * scale
+    return (HEIGHT + 1) * scale
 
 
 def stack(parts: Sequence[Rgb], pad: int) -> Rgb:

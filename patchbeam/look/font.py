@@ -1,51 +1,43 @@
-"""Letters of 5 × 7 dots, for the few words in a picture."""
+"""Letters for the few words in a picture: Aileron (CC0), drawn beforehand in three sizes."""
 
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-HEIGHT = 8
-"""Rows of dots of a line, with what hangs below it."""
+HEIGHT = 12
+"""Rows of a line, with what hangs below it, times the scale."""
 
-# For each character from the space to the tilde five columns, the lowest bit at the top.
-_COLUMNS = (
-    "0000000000 00005f0000 0007000700 147f147f14 242a7f2a12 2313086462 3649562050 0008070300 001c224100"
-    " 0041221c00 2a1c7f1c2a 08083e0808 0080703000 0808080808 0000606000 2010080402 3e5149453e 00427f4000"
-    " 7249494946 2141494d33 1814127f10 2745454539 3c4a494931 4121110907 3649494936 464949291e 0000140000"
-    " 0040340000 0008142241 1414141414 0041221408 0201590906 3e415d594e 7c1211127c 7f49494936 3e41414122"
-    " 7f4141413e 7f49494941 7f09090901 3e41415173 7f0808087f 00417f4100 2040413f01 7f08142241 7f40404040"
-    " 7f021c027f 7f0408107f 3e4141413e 7f09090906 3e4151215e 7f09192946 2649494932 03017f0103 3f4040403f"
-    " 1f2040201f 3f4038403f 6314081463 0304780403 6159494d43 007f414141 0204081020 004141417f 0402010204"
-    " 4040404040 0003070800 2054547840 7f28444438 3844444428 384444287f 3854545418 00087e0902 18a4a49c78"
-    " 7f08040478 00447d4000 2040403d00 7f10284400 00417f4000 7c04780478 7c08040478 3844444438 fc18242418"
-    " 18242418fc 7c08040408 4854545424 04043f4424 3c4040207c 1c2040201c 3c4030403c 4428102844 4c9090907c"
-    " 4464544c44 0008364100 0000770000 0041360800 0201020402"
-)
-_GLYPHS = {
-    chr(32 + i): np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8)[:, None], axis=1)[:, ::-1].T
-    for i, text in enumerate(_COLUMNS.split())
-}
 _ALIKE = str.maketrans(
-    {"–": "-", "—": "-", "×": "x", "…": "~", "’": "'", "ß": "s", "ø": "o", "µ": "u", "·": "."}
-)
+    {
+        "–": "-", "—": "-", "×": "x", "…": "...", "’": "'", "ß": "ss", "ø": "o", "µ": "u", "·": ".",
+        "ł": "l", "Ł": "L", "đ": "d", "æ": "ae", "Æ": "AE", "œ": "oe", "Ø": "O", "°": "o", "²": "2",
+    }
+)  # fmt: skip
 
 
-def draw_text(text: str, scale: int = 1) -> NDArray[np.bool_]:
-    """Returns a line of text as dots, bool ``(8 · scale, columns)``; unknown characters become ``?``."""
+def draw_text(text: str, scale: int = 1) -> NDArray[np.uint8]:
+    """Returns a line of text, uint8 ``(12 · scale, columns)`` from 0, nothing, to 255, ink.
+
+    Accents are left out, and characters without a likeness in ASCII become ``?``.
+
+    Args:
+        text: the line.
+        scale: of the letters, 1 to 3.
+    """
     plain = unicodedata.normalize("NFKD", text.translate(_ALIKE))
-    characters = [c for c in plain if not unicodedata.combining(c)]
-    parts = [_trimmed(_GLYPHS.get(c, _GLYPHS["?"]), c) for c in characters]
-    gap = np.zeros((HEIGHT, 1), np.uint8)
-    columns = [piece for part in parts for piece in (part, gap)][:-1] or [gap]
-    return np.kron(np.hstack(columns), np.ones((scale, scale), np.uint8)).astype(np.bool_)
+    glyphs = _glyphs(scale)
+    drawn = [glyphs.get(c, glyphs["?"]) for c in plain if not unicodedata.combining(c)]
+    return np.hstack(drawn) if drawn else np.zeros((HEIGHT * scale, 1), np.uint8)
 
 
-def _trimmed(glyph: NDArray[np.uint8], character: str) -> NDArray[np.uint8]:
-    """Columns without a dot at the sides are left out: letters stand as close as their forms allow."""
-    if character == " ":
-        return glyph[:, :3]
-    used = np.flatnonzero(glyph.any(axis=0))
-    return glyph[:, used[0] : used[-1] + 1]
+@cache
+def _glyphs(scale: int) -> dict[str, NDArray[np.uint8]]:
+    with files("patchbeam.look").joinpath("font.npz").open("rb") as stream, np.load(stream) as tables:
+        shades, starts = tables[f"shades{scale}"], tables[f"starts{scale}"].tolist()
+    return {chr(32 + i): shades[:, start:end] for i, (start, end) in enumerate(pairwise(starts))}

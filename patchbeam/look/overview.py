@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ from patchbeam.pool import Pool
 
 SPLITS: tuple[Colour, ...] = ((38, 132, 255), (255, 139, 0), (171, 71, 188), (0, 150, 136), (229, 57, 53))
 """Outlines of the patches of each split, in order."""
+
+COARSEST_LEVEL = 600
+"""Levels of a page are halved while they stay at least so many pixels wide or high."""
 
 _BATCH = 512
 _LEAST_TILE = 3
@@ -54,7 +58,16 @@ class Tiling:
         return column * (self.tile[0] + self.gap), row * (self.tile[1] + self.gap)
 
 
-def lay_out(columns: int, rows: int, patch: tuple[int, int], size: int, *, gaps: bool = True) -> Tiling:
+def lay_out(
+    columns: int,
+    rows: int,
+    patch: tuple[int, int],
+    size: int,
+    *,
+    gaps: bool = True,
+    enlarge: bool = True,
+    step: int = 1,
+) -> Tiling:
     """Lays patches out so that the picture is at most ``size`` pixels wide and high.
 
     Args:
@@ -63,8 +76,10 @@ def lay_out(columns: int, rows: int, patch: tuple[int, int], size: int, *, gaps:
         patch: pixels of a patch.
         size: most pixels of the picture.
         gaps: whether patches are set apart.
+        enlarge: whether those of a small export are enlarged.
+        step: where not all patches are shown, every so many or a multiple of it.
     """
-    every = max(1, -(-max(columns, rows) * _LEAST_TILE // size))
+    every = step * max(1, -(-max(columns, rows) * _LEAST_TILE // (size * step)))
     columns, rows = -(-columns // every), -(-rows // every)
 
     def scale(gap: int) -> float:
@@ -74,7 +89,9 @@ def lay_out(columns: int, rows: int, patch: tuple[int, int], size: int, *, gaps:
 
     def tile(gap: int) -> tuple[int, int]:
         zoom = scale(gap)
-        if zoom > 1:
+        if zoom > 1 and not enlarge:
+            zoom = 1
+        elif zoom > 1:
             # small exports are enlarged by whole numbers, and not to the size of a screen
             zoom = min(zoom, max(1, _SMALL_PICTURE // max(columns * patch[0], rows * patch[1])), _MOST_ZOOM)
             zoom = max(1, int(zoom))
@@ -87,46 +104,84 @@ def lay_out(columns: int, rows: int, patch: tuple[int, int], size: int, *, gaps:
     return Tiling(columns=columns, rows=rows, tile=tile(gap), gap=gap, every=every)
 
 
-def draw_overview(
-    view: ExportView, painter: Painter, *, size: int, margins: bool, gaps: bool, pool: Pool
-) -> tuple[Rgb, Tiling]:
+def lay_out_levels(view: ExportView, size: int) -> list[Tiling]:
+    """Lays patches out in several sizes, the coarsest first, each twice as fine as the one before.
+
+    Args:
+        view: the export.
+        size: most pixels of the finest; it is not finer than the records.
+    """
+    patches = view.patches
+    across = (patches.columns, patches.rows, patches.patch_width_height)
+    levels = [lay_out(*across, size, gaps=False, enlarge=False)]
+    finest = max(levels[0].size)
+    for power in range(1, 32):
+        if finest >> power < COARSEST_LEVEL:
+            break
+        levels.insert(0, lay_out(*across, finest >> power, gaps=False, enlarge=False, step=levels[-1].every))
+    return levels
+
+
+def draw_overview(view: ExportView, painter: Painter, tiling: Tiling, *, margins: bool, pool: Pool) -> Rgb:
     """Draws all patches.
 
     Args:
         view: the export.
         painter: bands and colours.
-        size: most pixels of the picture, across and down.
+        tiling: how patches are laid out.
         margins: whether each patch is drawn with its margin and a line round what is inside.
-        gaps: whether patches are set apart.
         pool: threads.
     """
-    patches = view.patches
-    shown = patches.stored_width_height if margins else patches.patch_width_height
-    tiling = lay_out(patches.columns, patches.rows, shown, size, gaps=gaps)
-    canvas = Canvas(*tiling.size)
-    rows, cols = np.divmod(np.arange(tiling.columns * tiling.rows), tiling.columns)
-    numbers = (rows * tiling.every * patches.columns + cols * tiling.every).tolist()
+    (picture,) = draw_levels(view, painter, [tiling], margins=margins, pool=pool)
+    return picture
 
-    def picture(n: int) -> Rgb:
-        return draw_patch(view, painter, numbers[n], tiling.tile, margins=margins)
 
-    width, height = tiling.tile
+def draw_levels(
+    view: ExportView, painter: Painter, tilings: Sequence[Tiling], *, margins: bool, pool: Pool
+) -> list[Rgb]:
+    """Draws all patches in several sizes, and reads each record once.
+
+    Args:
+        view: the export.
+        painter: bands and colours.
+        tilings: how patches are laid out; the last one shows every patch that another one shows.
+        margins: whether each patch is drawn with its margin and a line round what is inside.
+        pool: threads.
+    """
+    canvases = [Canvas(*tiling.size) for tiling in tilings]
+    finest = tilings[-1]
+    rows, cols = np.divmod(np.arange(finest.columns * finest.rows), finest.columns)
+    rows, cols = rows * finest.every, cols * finest.every
+    numbers = (rows * view.patches.columns + cols).tolist()
+
+    def places(n: int) -> list[tuple[Canvas, Tiling, int, int]]:
+        row, col = int(rows[n]), int(cols[n])
+        return [
+            (canvas, tiling, *tiling.corner(col // tiling.every, row // tiling.every))
+            for canvas, tiling in zip(canvases, tilings, strict=True)
+            if row % tiling.every == col % tiling.every == 0
+        ]
+
+    def pictures(n: int) -> list[Rgb]:
+        tiles = [tiling.tile for _, tiling, _, _ in places(n)]
+        return draw_tiles(view, painter, numbers[n], tiles, margins=margins)
+
     for n, patch in enumerate(numbers):
-        x, y = tiling.corner(int(cols[n]), int(rows[n]))
         if view.first_record[patch] < 0:
             dropped = view.first_record[patch] == DROPPED
-            canvas.hatch(x, y, width, height, DROPPED_COLOURS if dropped else MISSING_COLOURS)
+            for canvas, tiling, x, y in places(n):
+                canvas.hatch(x, y, *tiling.tile, DROPPED_COLOURS if dropped else MISSING_COLOURS)
     with_records = [n for n, patch in enumerate(numbers) if view.first_record[patch] >= 0]
     for start in range(0, len(with_records), _BATCH):  # a pool takes all that it is given at once
         batch = with_records[start : start + _BATCH]
-        for n, tile in zip(batch, pool.map(picture, batch), strict=True):
-            x, y = tiling.corner(int(cols[n]), int(rows[n]))
-            canvas.paste(x, y, tile)
+        for n, drawn in zip(batch, pool.map(pictures, batch), strict=True):
             split = int(view.split_of[numbers[n]])
-            if split >= 0:
-                thick = 1 if min(tiling.tile) < 48 else 3
-                canvas.outline(x, y, width, height, SPLITS[split % len(SPLITS)], thick)
-    return canvas.pixels, tiling
+            for (canvas, tiling, x, y), picture in zip(places(n), drawn, strict=True):
+                canvas.paste(x, y, picture)
+                if split >= 0:
+                    thick = 1 if min(tiling.tile) < 48 else 3
+                    canvas.outline(x, y, *tiling.tile, SPLITS[split % len(SPLITS)], thick)
+    return [canvas.pixels for canvas in canvases]
 
 
 def draw_patch(
@@ -141,17 +196,34 @@ def draw_patch(
         tile: width and height of the picture.
         margins: whether with its margin, and a line round what is inside.
     """
+    (picture,) = draw_tiles(view, painter, patch, [tile], margins=margins)
+    return picture
+
+
+def draw_tiles(
+    view: ExportView, painter: Painter, patch: int, tiles: Sequence[tuple[int, int]], *, margins: bool
+) -> list[Rgb]:
+    """Draws one patch in several sizes; arguments as of :func:`draw_patch`."""
     step = 1
     if view.values.sequence:
-        step = max(1, min(n // t for n, t in zip(view.patches.patch_width_height, tile, strict=True)))
+        step = max(
+            1,
+            min(
+                n // max(t)
+                for n, t in zip(view.patches.patch_width_height, zip(*tiles, strict=True), strict=True)
+            ),
+        )
     bands, masked = view.read(patch, painter.bands, step)
     if not margins:
         bands = [view.inner(band) for band in bands]
         masked = None if masked is None else view.inner(masked)
-    picture = painter.paint(bands, masked, *tile)
+    if masked is not None and masked.any():
+        view.masked_seen = True
+    pictures = [painter.paint(bands, masked, *tile) for tile in tiles]
     if margins and any(view.values.margin_width_height):
-        outline_inside(picture, view)
-    return picture
+        for picture in pictures:
+            outline_inside(picture, view)
+    return pictures
 
 
 def outline_inside(picture: Rgb, view: ExportView) -> None:

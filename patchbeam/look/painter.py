@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from patchbeam.elements import Array, Ints
-from patchbeam.errors import JobError
+from patchbeam.errors import JobError, nearest
 from patchbeam.look.colours import Classes, Painter, Stretch, stretch_of
 from patchbeam.look.view import ExportView
 from patchbeam.manifest import ManifestClass
@@ -20,7 +21,22 @@ _NATURAL = (("B4", "B3", "B2"), ("red", "green", "blue"), ("R", "G", "B"), ("SR_
 """Names that give natural colours, in the order red, green, blue."""
 
 
-def default_bands(view: ExportView) -> tuple[str, ...]:
+class Bands(Protocol):
+    """What is looked at: an export or a map."""
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names of the bands."""
+
+    @property
+    def mask_band(self) -> str | None:
+        """Name of the band that says which pixels are valid."""
+
+    def classes_of(self, name: str) -> Sequence[ManifestClass] | None:
+        """Returns the classes of a band that is a class map."""
+
+
+def default_bands(view: Bands) -> tuple[str, ...]:
     """Returns the bands that are shown when none are named: natural colours, else the first three, else one.
 
     Class maps, the mask band and array bands but for the first step of the first are no channels of a
@@ -30,7 +46,7 @@ def default_bands(view: ExportView) -> tuple[str, ...]:
     for names in _NATURAL:
         if all(name.lower() in folded for name in names):
             return tuple(folded[name.lower()] for name in names)
-    plain = [name for name in view.bands if name != view.mask_band and not _is_class_map(view, name)]
+    plain = [name for name in view.bands if name != view.mask_band and not view.classes_of(name)]
     scalar = [name for name in plain if not name.endswith("]")] or plain
     if len(scalar) >= 3:
         return tuple(scalar[:3])
@@ -58,28 +74,57 @@ def make_painter(
             without margins.
 
     Raises:
-        JobError: neither one band nor three.
+        JobError: neither one band nor three, or one that is not there.
+    """
+    return paint_bands(
+        view,
+        bands,
+        numbers=lambda: _sample(view, tuple(bands), pool, sample),
+        percentiles=percentiles,
+        classes=classes,
+    )
+
+
+def paint_bands(
+    view: Bands,
+    bands: Sequence[str],
+    *,
+    numbers: Callable[[], Sequence[Array]],
+    percentiles: tuple[float, float],
+    classes: bool,
+) -> Painter:
+    """Works out how bands become colours.
+
+    Args:
+        view: an export or a map.
+        bands: one or three.
+        numbers: gives a sample of each band, where one is needed.
+        percentiles: between which numbers are stretched.
+        classes: whether one band is a class map though nothing says so.
+
+    Raises:
+        JobError: neither one band nor three, or one that is not there.
     """
     if len(bands) not in (1, 3):
         raise JobError(
             f"--bands: {','.join(bands)} are {len(bands)}; give one band, or three for red, green, blue"
         )
-    chosen = view.choose(bands)
-    if len(chosen) == 1 and _is_class_map(view, chosen[0]):
-        entry = view.band_entry(chosen[0])
-        assert entry is not None and entry.classes is not None
-        return Painter(bands=chosen, classes=Classes(entry.classes))
+    for name in bands:
+        if name not in view.bands:
+            raise JobError(
+                f"--bands: {name!r} is not a band{nearest(name, view.bands)}; there are "
+                f"{', '.join(view.bands[:20])}"
+            )
+    chosen = tuple(bands)
+    known = view.classes_of(chosen[0]) if len(chosen) == 1 else None
+    if known:
+        return Painter(bands=chosen, classes=Classes(known))
     if chosen == (view.mask_band,):
         return Painter(bands=chosen, stretches=(Stretch(low=0.0, high=1.0),))
-    numbers = _sample(view, chosen, pool, sample)
+    sample = numbers()
     if len(chosen) == 1 and classes:
-        return Painter(bands=chosen, classes=_found_classes(numbers[0], chosen[0]))
-    return Painter(bands=chosen, stretches=tuple(stretch_of(values, percentiles) for values in numbers))
-
-
-def _is_class_map(view: ExportView, name: str) -> bool:
-    entry = view.band_entry(name)
-    return entry is not None and bool(entry.classes)
+        return Painter(bands=chosen, classes=_found_classes(sample[0], chosen[0]))
+    return Painter(bands=chosen, stretches=tuple(stretch_of(values, percentiles) for values in sample))
 
 
 def _found_classes(sample: Array, name: str) -> Classes:

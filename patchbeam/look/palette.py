@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from patchbeam.elements import Ints
 from patchbeam.look.png import Rgb
 
 _BITS = 5
@@ -21,32 +23,30 @@ def reduce_colours(pixels: Rgb, colours: int) -> Rgb:
     bins, inverse, counts = np.unique(packed, return_inverse=True, return_counts=True)
     sums = [np.bincount(inverse, pixels[..., channel].reshape(-1)) for channel in range(3)]
     means = np.stack(sums, axis=1) / counts[:, None]
-    box = np.zeros(len(bins), np.int64)
-    for new in range(1, colours):
-        largest = _widest(means, counts, box, new)
-        if largest is None:
-            break
-        members = np.flatnonzero(box == largest)
+    boxes: list[Ints] = [np.arange(len(bins))]
+    spreads = [_spread(means, counts, boxes[0])]
+    while len(boxes) < colours and max(spreads) > 0:
+        largest = int(np.argmax(spreads))
+        members = boxes[largest]
         axis = int(np.ptp(means[members], axis=0).argmax())
         members = members[np.argsort(means[members, axis], kind="stable")]
         half = int(np.searchsorted(np.cumsum(counts[members]), counts[members].sum() / 2))
-        box[members[min(half + 1, len(members) - 1) :]] = new
+        half = min(half + 1, len(members) - 1)
+        boxes[largest] = np.sort(members[:half])
+        boxes.append(np.sort(members[half:]))
+        spreads[largest] = _spread(means, counts, boxes[largest])
+        spreads.append(_spread(means, counts, boxes[-1]))
+    box = np.empty(len(bins), np.int64)
+    for number, members in enumerate(boxes):
+        box[members] = number
     weights = np.bincount(box, counts)
     centres = np.stack([np.bincount(box, means[:, c] * counts) / weights for c in range(3)], axis=1)
     reduced: Rgb = np.rint(centres).astype(np.uint8)[box][inverse.reshape(pixels.shape[:2])]
     return reduced
 
 
-def _widest(
-    means: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    box: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    boxes: int,
-) -> int | None:
-    """The box where one more colour helps most, or ``None`` when each holds one colour."""
-    spread = np.zeros(boxes)
-    for number in range(boxes):
-        inside = box == number
-        if np.count_nonzero(inside) > 1:
-            spread[number] = np.ptp(means[inside], axis=0).max() ** 2 * counts[inside].sum() ** 0.5
-    return int(spread.argmax()) if spread.max() > 0 else None
+def _spread(means: NDArray[np.float64], counts: Ints, members: Ints) -> float:
+    """How much one colour more would help a box; 0 when it holds one colour."""
+    if len(members) < 2:
+        return 0.0
+    return float(np.ptp(means[members], axis=0).max() ** 2 * counts[members].sum() ** 0.5)

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from odc.geo.geobox import GeoBox
 
-from patchbeam.look.canvas import (
-    DROPPED,
-    FAINT,
-    INK,
-    LINE,
-    MISSING,
-    Canvas,
-    line_height,
-    text_width,
-)
-from patchbeam.look.colours import Painter
-from patchbeam.look.overview import SPLITS
+from patchbeam.look.canvas import FAINT, INK, LINE, Canvas, line_height, text_width
+from patchbeam.look.legend import Entry
 from patchbeam.look.png import Rgb
-from patchbeam.look.view import DROPPED as IS_DROPPED
-from patchbeam.look.view import MISSING as IS_MISSING
-from patchbeam.look.view import ExportView
 
-_CHANNELS = ((214, 69, 65), (76, 159, 88), (66, 118, 208))
-"""Swatches of red, green and blue."""
 _DEGREE_M = 111_195.0
 """Metres of a degree along a meridian, on the sphere with the earth's mean radius."""
 
@@ -45,17 +31,13 @@ def title_strip(width: int, left: str, right: str) -> Rgb:
     return canvas.pixels
 
 
-def legend_strip(
-    view: ExportView, painter: Painter, width: int, pixel: float | None, *, on_map: bool = True
-) -> Rgb:
+def legend_strip(entries: Sequence[Entry], width: int, pixel: float | None) -> Rgb:
     """Returns the legend and the scale bar.
 
     Args:
-        view: the export.
-        painter: of the picture.
+        entries: of the legend.
         width: of the picture.
         pixel: metres that a pixel of the picture stands for, ``None`` for no scale bar.
-        on_map: whether what is hatched or outlined in the picture is explained.
     """
     scale = text_scale(width)
     height, swatch = line_height(scale), 9 * scale
@@ -63,66 +45,39 @@ def legend_strip(
     if pixel:
         bar, length_m = scale_bar(pixel, width // 4)
         right -= max(bar, text_width(metres_text(length_m), scale)) + 8 * scale
-    entries = _entries(view, painter, on_map=on_map)
     places: list[tuple[int, int]] = []
     x = y = 0
-    for _, text in entries:
-        needed = text_width(text, scale) + swatch + 5 * scale
+    for entry in entries:
+        needed = text_width(entry.text, scale) + swatch + 5 * scale
         if x and x + needed > right:
             x, y = 0, y + height
         places.append((x, y))
         x += needed + 9 * scale
     canvas = Canvas(width, y + (height if not bar else height + 6 * scale))
-    for (kind, text), (x, y) in zip(entries, places, strict=True):
-        _swatch(canvas, kind, x, y, swatch)
-        canvas.text(x + swatch + 5 * scale, y + scale, text, INK, scale)
+    for entry, (x, y) in zip(entries, places, strict=True):
+        _swatch(canvas, entry, x, y + scale, swatch)
+        canvas.text(x + swatch + 5 * scale, y + scale, entry.text, INK, scale)
     if bar:
         canvas.fill(width - bar, 3 * scale, bar, scale, INK)
         canvas.fill(width - bar, 0, scale, 4 * scale, INK)
         canvas.fill(width - scale, 0, scale, 4 * scale, INK)
         text = metres_text(length_m)
-        canvas.text(width - (bar + text_width(text, scale)) // 2, 7 * scale, text, INK, scale)
+        canvas.text(width - (bar + text_width(text, scale)) // 2, 6 * scale, text, INK, scale)
     return canvas.pixels
 
 
-def _entries(view: ExportView, painter: Painter, *, on_map: bool) -> list[tuple[object, str]]:
-    entries: list[tuple[object, str]] = []
-    if painter.classes is not None:
-        entries += [(colour, name) for _, name, colour in painter.classes.entries]
-    else:
-        channels: tuple[object, ...] = _CHANNELS if len(painter.bands) == 3 else ("grey",)
-        entries += [
-            (channel, f"{band} {_number(stretch.low)} to {_number(stretch.high)}")
-            for channel, band, stretch in zip(channels, painter.bands, painter.stretches, strict=True)
-        ]
-    if not on_map:
-        return entries
-    for number, name in enumerate(view.splits):
-        count = int(np.count_nonzero(view.split_of == number))
-        entries.append((("outline", SPLITS[number % len(SPLITS)]), f"{name} ({count})"))
-    for state, colours, text in ((IS_DROPPED, DROPPED, "dropped"), (IS_MISSING, MISSING, "missing")):
-        count = int(np.count_nonzero(view.first_record == state))
-        if count:
-            entries.append((("hatch", colours), f"{text} ({count})"))
-    return entries
-
-
-def _swatch(canvas: Canvas, kind: object, x: int, y: int, size: int) -> None:
-    if kind == "grey":
+def _swatch(canvas: Canvas, entry: Entry, x: int, y: int, size: int) -> None:
+    if entry.kind == "grey":
         shades = np.linspace(0, 255, size).astype(np.uint8)
         canvas.paste(x, y, np.broadcast_to(shades[None, :, None], (size, size, 3)))
-    elif isinstance(kind, tuple) and kind and kind[0] == "hatch":
-        canvas.hatch(x, y, size, size, kind[1])
-    elif isinstance(kind, tuple) and kind and kind[0] == "outline":
-        canvas.outline(x, y, size, size, kind[1], max(2, size // 5))
-    elif isinstance(kind, tuple):
-        canvas.fill(x, y, size, size, (int(kind[0]), int(kind[1]), int(kind[2])))
-    if not (isinstance(kind, tuple) and kind[0] == "outline"):
+    elif entry.kind == "hatch":
+        canvas.hatch(x, y, size, size, (entry.colours[0], entry.colours[1]))
+    elif entry.kind == "frame":
+        canvas.outline(x, y, size, size, entry.colours[0], max(2, size // 5))
+    else:
+        canvas.fill(x, y, size, size, entry.colours[0])
+    if entry.kind != "frame":
         canvas.outline(x, y, size, size, LINE)
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def metres_text(length_m: float) -> str:

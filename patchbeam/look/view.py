@@ -12,9 +12,9 @@ import numpy as np
 from odc.geo.geobox import GeoBox
 
 from patchbeam.elements import Array, Ints, Mask
-from patchbeam.errors import JobError, nearest
+from patchbeam.errors import JobError
 from patchbeam.exported import find_export, kept_patches, mixer_patches
-from patchbeam.manifest import ManifestBand, from_ranges
+from patchbeam.manifest import ManifestBand, ManifestClass, from_ranges
 from patchbeam.patch_values import PatchValues
 from patchbeam.patches import PatchGrid
 from patchbeam.records.files import RecordFiles
@@ -36,7 +36,10 @@ class ExportView:
         splits: names of the splits.
         split_of: of each patch the number of its split, -1 for none.
         mask_band: name of the band that says which pixels are valid.
+        masked_seen: whether a picture shows a masked pixel; the legend then says what is grey.
     """
+
+    masked_seen = False
 
     def __init__(
         self, prefix: str, *, kernel: tuple[int, int] | None = None, threads: int | None = None
@@ -97,19 +100,10 @@ class ExportView:
         crs = "" if self.files.mixer is None else self.files.mixer.crs
         return crs if 0 < len(crs) <= 16 else None
 
-    def choose(self, bands: Sequence[str]) -> tuple[str, ...]:
-        """Returns bands after looking that they are there.
-
-        Raises:
-            JobError: one is not.
-        """
-        for name in bands:
-            if name not in self.bands:
-                raise JobError(
-                    f"--bands: {name!r} is not a band{nearest(name, self.bands)}; there are "
-                    f"{', '.join(self.bands[:20])}"
-                )
-        return tuple(bands)
+    def classes_of(self, name: str) -> tuple[ManifestClass, ...] | None:
+        """Returns the classes of a band that is a class map."""
+        entry = self.band_entry(name)
+        return None if entry is None or not entry.classes else tuple(entry.classes)
 
     def read(self, patch: int, bands: Sequence[str], step: int = 1) -> tuple[list[Array], Mask | None]:
         """Returns bands of a patch, ``(row, col)`` with the margin, and which pixels are masked.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-from small_export import copy_of
+from small_export import SIZE, copy_of
 
 from patchbeam.look import LookOptions, look_page
 from patchbeam.manifest import Manifest
@@ -29,17 +29,20 @@ const pen = new Proxy({}, {
   get: (target, key) => key in target ? target[key] : (...given) => { calls.push([key, ...given]); },
   set: (target, key, value) => { target[key] = value; return true; },
 });
-const element = (own) => ({ textContent: "", classList: { add() {}, remove() {} }, checked: true,
+const element = (own) => ({ textContent: "", innerHTML: "", classList: { add() {}, remove() {} }, checked: true,
   addEventListener(name, handler) { handlers[name] = handler; }, getContext: () => pen,
   getBoundingClientRect: () => ({ left: 0, top: 0 }), setPointerCapture() {}, clientWidth: 800,
   clientHeight: 600, ...own });
-const canvas = element(), about = element(), lines = element();
+const canvas = element(), about = element(), lines = element(), bar = element(), grid = element();
 const map = element({ querySelector: () => canvas });
-global.document = { getElementById: (id) => ({ export: { textContent: data }, map, about, lines })[id] };
+global.document = { getElementById: (id) => ({ export: { textContent: data }, map, about, lines, bar, grid })[id],
+  createElement: () => canvas };
+global.location = { hash: "" };
+global.history = { replaceState(state, title, address) { global.address = address; } };
 global.window = { devicePixelRatio: 1, addEventListener() {} };
 global.Image = class {
   addEventListener(name, handler) { this.loaded = handler; }
-  set src(address) { this.naturalWidth = 100; setTimeout(() => this.loaded(), 0); }
+  set src(address) { setTimeout(() => this.loaded(), 0); }
 };
 eval(code + "; global.facts = facts;");
 setTimeout(() => {
@@ -50,7 +53,8 @@ setTimeout(() => {
     handlers[name](event);
   const count = JSON.parse(data).columns * JSON.parse(data).rows;
   const all = [...Array(count).keys()].map(facts);
-  console.log(JSON.stringify({ hovered, all, drawn: calls.filter((call) => call[0] == "drawImage").length }));
+  const drawn = calls.filter((call) => call[0] == "drawImage").length;
+  console.log(JSON.stringify({ hovered, all, drawn, address, bar: bar.innerHTML }));
 }, 5);
 """
 
@@ -73,13 +77,20 @@ def test_nothing_is_fetched(tmp_path: Path) -> None:
     page = look_page(str(copy_of("indexed", tmp_path)))
     parser = Addresses()
     parser.feed(page)
-    assert parser.found and all(address.startswith("data:image/png;base64,") for address in parser.found)
+    assert not parser.found
+    assert all(block.startswith("data:image/png;base64,") for block in data_of(page)["levels"][0]["blocks"])
     assert not re.search(r"https?://|url\(|@import|fetch\(|XMLHttp", page)
     assert "default-src 'none'" in page and "@DATA@" not in page
-    address = re.search(r'picture\.src = "data:image/png;base64,([^"]+)"', page)
-    assert address is not None
-    with rasterio.MemoryFile(base64.b64decode(address[1])) as memory, memory.open() as file:
-        assert (file.width, file.height) == (3 * 48, 3 * 48)
+    (level,) = data_of(page)["levels"]
+    (block,) = level["blocks"]
+    with rasterio.MemoryFile(base64.b64decode(block.partition(",")[2])) as memory, memory.open() as file:
+        assert [file.width, file.height] == level["size"] == [SIZE, SIZE]
+
+
+def data_of(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="export">(.*?)</script>', page, re.S)
+    assert found is not None
+    return json.loads(found[1])
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no JavaScript on this machine")
@@ -102,6 +113,8 @@ def test_what_is_said_of_each_patch(tmp_path: Path) -> None:
             assert said["inShard"] == col
     assert found["hovered"].startswith("patch 4   row 1, column 1")
     assert found["drawn"] > 3
+    assert re.fullmatch(r"#[\d.]+/[\d.-]+/[\d.-]+", found["address"])
+    assert re.match(r"\d+ m<i style", found["bar"])
 
 
 def run(folder: Path, page: str) -> Any:
