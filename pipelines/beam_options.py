@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
 from apache_beam.runners import create_runner
 
 from patchbeam import errors
@@ -67,8 +72,19 @@ def new_pipeline(options: PipelineOptions) -> beam.Pipeline:
 
 
 def is_local(options: PipelineOptions) -> bool:
-    """Whether the work is done by this machine's own runner, so that it ends when this process does."""
+    """Whether the work is done by this machine's own runner."""
     return str(options.view_as(StandardOptions).runner) == LOCAL_RUNNER
+
+
+def ends_with_us(options: PipelineOptions) -> bool:
+    """Whether the work is done by this process, so that it ends when this process does.
+
+    To be asked before the pipeline runs: other runners take their name out of the options.
+    """
+    environment = options.view_as(PortableOptions).environment_type
+    runner = options.view_as(StandardOptions).runner
+    # Prism has its workers here unless another place is given
+    return is_local(options) or environment == "LOOPBACK" or (runner == "PrismRunner" and not environment)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,6 +123,23 @@ def was_interrupted(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+def failed_there(error: BaseException, then: str) -> errors.PatchbeamError:
+    """Returns what is told of a job that its runner, not this package, has ended.
+
+    Args:
+        error: what the runner says.
+        then: what to do.
+    """
+    details = getattr(error, "details", None)  # a lost connection's own text is a page about the protocol
+    text = str(details()) if callable(details) else str(error)
+    # what is left of a traceback of Python or Java: where it begins and what it ends with
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line[0].isspace()]
+    said = " ".join(dict.fromkeys([*lines[:1], *lines[-1:]])) or type(error).__name__
+    return errors.PatchbeamError(
+        f"the job failed where it ran: {said.rstrip('.')}; its log there says more. {then}"
+    )
 
 
 _ERROR = re.compile(

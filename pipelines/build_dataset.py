@@ -15,7 +15,7 @@ from patchbeam.data.recordset import DATASET_KEY
 from patchbeam.errors import CountMismatch
 from patchbeam.manifest import Manifest
 from patchbeam.records.names import manifest_name
-from pipelines.beam_options import beam_options, is_local, new_pipeline
+from pipelines.beam_options import beam_options, new_pipeline
 from pipelines.export_table import run, run_command
 from pipelines.pace import Stage
 from pipelines.plan_text import size_text
@@ -44,7 +44,7 @@ def run_build_dataset(
     options, threads = beam_options(beam_arguments, workers)
     pipeline = new_pipeline(options)
     pipeline | "DatabaseToTFRecords" >> DatabaseToTFRecords(plan, threads=threads, overwrite=overwrite)
-    run(pipeline, [plan.temporary_folder], [Stage(name="items", total=plan.count)], local=is_local(options))
+    run(pipeline, [plan.temporary_folder], [Stage(name="items", total=plan.count)], options)
     name = manifest_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(

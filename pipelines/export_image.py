@@ -37,7 +37,15 @@ from patchbeam.records.names import manifest_name
 from patchbeam.retry import retrying
 from patchbeam.staged import stage_catalogues
 from pipelines.arguments import split_arguments
-from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.beam_options import (
+    beam_options,
+    ends_with_us,
+    failed_there,
+    is_local,
+    new_pipeline,
+    original_error,
+    was_interrupted,
+)
 from pipelines.local_paths import refuse_local_paths
 from pipelines.progress import run_pipeline
 from pipelines.stages import export_files, export_stages
@@ -65,7 +73,7 @@ def build(
         drawn = beam.pvalue.AsSingleton(pipeline | "DrawPatches" >> DrawPatches(plan, threads=threads))
     return (
         pipeline
-        | "CreateReadBlocks" >> CreateReadBlocks(plan, finished)
+        | "CreateReadBlocks" >> CreateReadBlocks(plan, finished, threads=threads)
         | "ReadWindows" >> ReadWindows(plan, threads=threads, drawn=drawn)
         | "EncodeExamples" >> EncodeExamples(plan, threads=threads, drawn=drawn)
         | "WriteToTFRecord"
@@ -101,7 +109,7 @@ def run_export(
     options, threads = beam_options(beam_arguments, workers)
     sources = [(f"sources.{source.name}", file.path) for source in plan.sources for file in source.files]
     refuse_local_paths(options, [("output", plan.output), *sources])
-    pipeline = new_pipeline(options)
+    pipeline, ends_here = new_pipeline(options), ends_with_us(options)
     folder = temporary_folder(plan)
     try:
         _check(plan, folder, overwrite=overwrite, resume=resume)
@@ -118,9 +126,9 @@ def run_export(
             finished = _begin(plan, folder, resume=resume)
             staged = stage_catalogues(plan, folder)
             build(pipeline, staged, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
-            run_pipeline(pipeline, export_stages(plan), left_files=export_files(plan))
+            run_pipeline(pipeline, export_stages(plan), left_files=export_files(plan), ends_here=ends_here)
         except BaseException as error:
-            if was_interrupted(error) and not is_local(options):
+            if was_interrupted(error) and not ends_here:
                 lock.keep()
                 raise KeyboardInterrupt(
                     f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
@@ -172,10 +180,8 @@ def raise_original(error: BaseException, folder: str, *, local: bool) -> NoRetur
             f"{original}; what is finished is kept in {folder}: run it again with --resume"
         ) from error
     if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
-        raise PatchbeamError(
-            f"the job failed where it ran: {' '.join(str(original).split())}; its log there says more. "
-            f"What is finished is kept in {folder}: run it again with --resume"
-        ) from error
+        then = f"What is finished is kept in {folder}: run it again with --resume"
+        raise failed_there(original, then) from error
     if isinstance(original, PatchbeamError) and not isinstance(original, LockHeld):
         clean_up(folder)
     if original is error:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from patchbeam import storage
 from patchbeam.errors import JobError, PatchbeamError
@@ -18,7 +19,15 @@ from patchbeam.pool import close_pools
 from patchbeam.tables.plan import TablePlan, check_destination
 from patchbeam.tables.publish import TableReport, take_report
 from pipelines.arguments import split_arguments
-from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.beam_options import (
+    beam_options,
+    ends_with_us,
+    failed_there,
+    is_local,
+    new_pipeline,
+    original_error,
+    was_interrupted,
+)
 from pipelines.pace import Stage
 from pipelines.progress import run_pipeline
 from pipelines.resolve_table import draw_folder, with_points
@@ -66,42 +75,47 @@ def run_export_table(
         if points is not None and plan.sample is not None:
             pipeline = new_pipeline(options)
             pipeline | "DrawPoints" >> DrawPoints(plan.sample, points, threads=threads)
-            run(pipeline, [points], draw_stages(plan.sample), local=is_local(options))
+            run(pipeline, [points], draw_stages(plan.sample), options)
             plan = with_points(plan, storage.join(points, "points.parquet"))
         storage.delete_tree(plan.temporary_folder)  # of an attempt that was killed
         pipeline = new_pipeline(options)
         build(pipeline, plan, threads=threads, overwrite=overwrite)
-        run(pipeline, [plan.temporary_folder], table_stages(plan), local=is_local(options))
+        run(pipeline, [plan.temporary_folder], table_stages(plan), options)
         return take_report(plan)
     finally:
         if points is not None:
             clean_up([points])
 
 
-def run(pipeline: beam.Pipeline, folders: Sequence[str], stages: Sequence[Stage], *, local: bool) -> None:
+def run(
+    pipeline: beam.Pipeline, folders: Sequence[str], stages: Sequence[Stage], options: PipelineOptions
+) -> None:
     """Runs a pipeline to its end; when it fails, its temporary folders go.
 
     Args:
         pipeline: the pipeline.
         folders: its temporary folders.
         stages: what is counted of it, in order.
-        local: whether it runs on this machine, so that nothing of it goes on after an interruption.
+        options: Beam's, as the pipeline has them.
 
     Raises:
         PatchbeamError: what a stage has raised.
         KeyboardInterrupt: Ctrl-C.
     """
+    local, ends_here = is_local(options), ends_with_us(options)
     try:
-        run_pipeline(pipeline, stages)
+        run_pipeline(pipeline, stages, ends_here=ends_here)
     except BaseException as error:
         interrupted = was_interrupted(error)
-        if interrupted and not local:
+        if interrupted and not ends_here:
             raise KeyboardInterrupt("the job goes on where it runs; cancel it there") from error
         close_pools()
         clean_up(folders)
         if interrupted:
             raise KeyboardInterrupt("nothing has been published and no temporary file is left") from error
         original = original_error(error)
+        if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
+            raise failed_there(original, "Nothing has been published; run it again") from error
         if original is error:
             raise
         raise original from error

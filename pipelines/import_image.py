@@ -29,7 +29,15 @@ from patchbeam.mosaic.plan import ImportPlan
 from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools
 from pipelines.arguments import split_arguments
-from pipelines.beam_options import beam_options, is_local, new_pipeline, original_error, was_interrupted
+from pipelines.beam_options import (
+    beam_options,
+    ends_with_us,
+    failed_there,
+    is_local,
+    new_pipeline,
+    original_error,
+    was_interrupted,
+)
 from pipelines.local_paths import refuse_local_paths
 from pipelines.progress import run_pipeline
 from pipelines.stages import import_files, import_stages
@@ -90,7 +98,7 @@ def run_import(
     """
     options, threads = beam_options(beam_arguments, workers)
     refuse_local_paths(options, [("output", plan.output), *(("records", path) for path in plan.records)])
-    pipeline = new_pipeline(options)
+    pipeline, ends_here = new_pipeline(options), ends_with_us(options)
     check_map_destination(plan, overwrite=overwrite, resume=resume)
     with OutputLock(plan.output, take_over=resume):
         # once more: a run that held the lock until now may have published
@@ -98,7 +106,7 @@ def run_import(
         if not resume:
             storage.delete_tree(plan.temporary_folder)
         pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite)
-        _run(pipeline, plan, local=is_local(options))
+        _run(pipeline, plan, local=is_local(options), ends_here=ends_here)
     name = import_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
@@ -106,23 +114,26 @@ def run_import(
     return report
 
 
-def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool) -> None:
+def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool, ends_here: bool) -> None:
     """Runs the pipeline; when it fails, temporary files stay only if it can be resumed."""
     folder = plan.temporary_folder
     try:
-        run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan))
+        run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan), ends_here=ends_here)
     except BaseException as error:
         close_pools()
         if was_interrupted(error):
             text = (
                 f"finished tiles are kept in {folder}; run it again with --resume"
-                if local
+                if ends_here
                 else f"the job goes on where it runs and will publish {plan.output}; cancel it there"
             )
             raise KeyboardInterrupt(text) from error
         original = original_error(error)
         if isinstance(original, PatchbeamError) and not isinstance(original, ReadFailed | WriteFailed):
             clean_up(folder)
+        if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
+            then = f"Finished tiles are kept in {folder}: run it again with --resume"
+            raise failed_there(original, then) from error
         if original is error:
             raise
         raise original from error

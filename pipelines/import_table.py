@@ -19,7 +19,7 @@ from patchbeam.tables.importing.plan import (
     ImportTableReport,
     check_import_destination,
 )
-from pipelines.beam_options import beam_options, is_local, new_pipeline
+from pipelines.beam_options import beam_options, new_pipeline
 from pipelines.export_table import clean_up, run, run_command
 from pipelines.jobfile.table_models import ImportTableJob
 from pipelines.resolve import resolve_path
@@ -91,7 +91,7 @@ def run_import_table(
                 )
             pipeline = new_pipeline(options)
             pipeline | "RecordsToTable" >> RecordsToTable(plan, files)
-            run(pipeline, [], import_table_stages(len(files)), local=is_local(options))
+            run(pipeline, [], import_table_stages(len(files)), options)
             name = storage.join(folder, REPORT)
             if not storage.exists(name):
                 raise CountMismatch(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
+import threading
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -16,7 +18,10 @@ import click
 from patchbeam.errors import PatchbeamError
 
 # Said by Beam on import wherever its optional Google packages are not installed; nothing here needs them.
-_CHATTER = ("apitools not found",)
+# The others are said whenever a runner's own server is started and stopped, as Prism's.
+_CHATTER = ("apitools not found", "Really starting service", "Really destroying service")
+# what a worker elsewhere has raised comes back as text, several times over
+_OURS_AS_TEXT = re.compile(r"^patchbeam\.errors\.\w+: ", re.M)
 
 _OURS = ("patchbeam", "transforms", "pipelines")
 
@@ -37,10 +42,36 @@ class _Useful(logging.Filter):
     """Leaves out chatter, and errors that the command says itself when it ends."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and _is_ours(record.exc_info[1]):
+        if record.exc_info and (_is_ours(record.exc_info[1]) or _is_lost(record.exc_info[1])):
             # the worker logs what it raises, traceback and all; the runner then raises it here
             return False
-        return not record.getMessage().startswith(_CHATTER)
+        text = record.getMessage()
+        return not text.startswith(_CHATTER) and not ("Traceback" in text and _OURS_AS_TEXT.search(text))
+
+
+class _ThreadHook:
+    """Says what has ended a thread, unless that is a connection that broke."""
+
+    def __init__(self) -> None:
+        self._before = threading.excepthook
+
+    def __call__(self, given: threading.ExceptHookArgs) -> None:
+        if not _is_lost(given.exc_value):
+            self._before(given)
+
+
+def expect_lost_connections() -> None:
+    """Lets threads end without a word when the runner's server is gone: who waits for the job is told.
+
+    After Ctrl-C it always is; safe to call again.
+    """
+    if not isinstance(threading.excepthook, _ThreadHook):
+        threading.excepthook = _ThreadHook()
+
+
+def _is_lost(error: BaseException | None) -> bool:
+    # by name: what runs on this machine alone need not load the library
+    return any(kind.__name__ == "RpcError" for kind in type(error).__mro__)
 
 
 def _is_ours(error: BaseException | None) -> bool:

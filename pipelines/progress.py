@@ -12,10 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.runners.portability.portable_runner import PipelineResult as PortableResult
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -36,7 +38,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def run_pipeline(
-    pipeline: beam.Pipeline, stages: Sequence[Stage], *, left_files: Counted | None = None
+    pipeline: beam.Pipeline,
+    stages: Sequence[Stage],
+    *,
+    left_files: Counted | None = None,
+    ends_here: bool = True,
 ) -> None:
     """Runs a pipeline to its end and shows its progress meanwhile, where that is wanted.
 
@@ -44,10 +50,11 @@ def run_pipeline(
         pipeline: the pipeline.
         stages: what is counted of it, in order.
         left_files: counts what workers have left; asked where the runner tells nothing.
+        ends_here: whether the work is done by this process, so that Ctrl-C has to end it.
     """
     counts.begin()
     if not is_shown():
-        pipeline.run().wait_until_finish()
+        _wait(pipeline.run(), ends_here)
         return
     watch = _Watch(left_files)
     over = threading.Event()
@@ -58,10 +65,22 @@ def run_pipeline(
     try:
         result = pipeline.run()
         watch.result = result
-        result.wait_until_finish()
+        _wait(result, ends_here)
     finally:
         over.set()
         thread.join(timeout=ASK_EVERY_S)  # no longer: it may be waiting for an answer that never comes
+
+
+def _wait(result: Any, ends_here: bool) -> None:
+    if isinstance(result, PortableResult):
+        logs.expect_lost_connections()
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        if ends_here:
+            with suppress(Exception):  # its server has had the same Ctrl-C, and may be gone
+                result.cancel()
+        raise
 
 
 class _Watch:
@@ -93,6 +112,8 @@ class _Watch:
 def told_by(result: Any) -> Mapping[str, Done]:
     """Returns how far stages are by the counters of a running pipeline."""
     found: dict[str, Done] = {}
+    if isinstance(result, PortableResult):
+        result._metrics = None  # it asks its job server once and then repeats the first answer
     for one in result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]:
         name = one.key.metric.name
         value = max(one.committed or 0, one.attempted or 0)

@@ -118,7 +118,7 @@ def test_interrupted_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     # as if another machine ran it: its pieces are not taken away under it
-    monkeypatch.setattr(export_image, "is_local", lambda options: False)
+    monkeypatch.setattr(export_image, "ends_with_us", lambda options: False)
     monkeypatch.setattr(publishing, "build_manifest", press)
     place = Place(tmp_path)
     outcome = place.export(JOB)
