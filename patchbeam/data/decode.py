@@ -7,7 +7,7 @@ compared with those of a record that has been parsed; when they are equal, the v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,35 @@ class _Layout:
     Attributes:
         size: of the record.
         gaps: ``(start, end, bytes)`` of everything between values.
-        places: for each copy the first byte of its values, their type, and whether they are copied as they
-            stand: whole, in the type of the target.
+        places: where the values of the copies are, and how they get into the modalities.
     """
 
     size: int
     gaps: tuple[tuple[int, int, bytes], ...]
-    places: tuple[tuple[_Copy, int, np.dtype[Any], bool], ...]
+    places: tuple[_Place, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """The values of a copy, or of several whose channels lie equally far apart.
+
+    Attributes:
+        copy: the first of them, or the only one.
+        last: channel of the modality after the last.
+        at: first byte in the record.
+        dtype: of the values.
+        shape: ``(channel, row, col)`` of all.
+        strides: bytes from one to the next.
+        straight: whether they are copied as they stand: whole, in the type of the target.
+    """
+
+    copy: _Copy
+    last: int
+    at: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    straight: bool
 
 
 class PatchDecoder:
@@ -92,14 +114,52 @@ class PatchDecoder:
         if layout is None:
             self._fill_slowly(data, spans, targets, where)
         else:
-            for copy, at, dtype, straight in layout.places:
-                source: NDArray[Any] = np.ndarray(copy.shape, dtype, data, at)
-                if straight:
-                    targets[copy.modality][copy.first : copy.last] = source
+            for place in layout.places:
+                copy = place.copy
+                source: NDArray[Any] = np.ndarray(place.shape, place.dtype, data, place.at, place.strides)
+                target = targets[copy.modality][copy.first : place.last]
+                if place.straight:
+                    target[...] = source
                 else:
-                    self._put(copy, source, targets, where)
+                    self._put(copy, source, target, where)
         for number in self._normalized:
             self._modalities[number].normalized(targets[number])
+
+    def fill_rows(self, rows: NDArray[np.uint8], targets: Sequence[NDArray[Any]]) -> bool:
+        """Decodes records whose headers are known and the same, a copy a band for all of them.
+
+        Args:
+            rows: uint8 ``(record, byte)``, each row the data of a record, its CRC already compared.
+            targets: ``(record, channel, row, col)`` of each modality.
+
+        Returns:
+            Whether they were decoded; where not, each has to be by :meth:`fill`, which says what is wrong.
+        """
+        layout = self._known(rows[0].data)
+        if layout is None or any(
+            (rows[1:, start:end] != rows[0, start:end]).any() for start, end, _ in layout.gaps
+        ):
+            return False
+        between = rows.strides[0]
+        for place in layout.places:
+            copy = place.copy
+            values: NDArray[Any] = np.lib.stride_tricks.as_strided(
+                rows[:, place.at : place.at + place.dtype.itemsize].view(place.dtype),
+                (len(rows), *place.shape),
+                (between, *place.strides),
+                writeable=False,
+            )
+            target = targets[copy.modality][:, copy.first : place.last]
+            if place.straight:
+                target[...] = values
+                continue
+            try:
+                self._put(copy, values, target, str)
+            except DataError:
+                return False
+        for number in self._normalized:
+            self._modalities[number].normalized(targets[number])
+        return True
 
     def _known(self, data: memoryview) -> _Layout | None:
         size = len(data)
@@ -124,7 +184,12 @@ class PatchDecoder:
             if size != copy.length * dtype.itemsize:
                 raise self._wrong_length(copy, size // dtype.itemsize, where)
             straight = self._crop == (0, 0) and self._modalities[copy.modality].dtype == dtype
-            places.append((copy, at + copy.start * dtype.itemsize, dtype, straight))
+            step = dtype.itemsize
+            _, rows, columns = copy.shape
+            strides = (rows * columns * step, columns * step, step)
+            places.append(
+                _Place(copy, copy.last, at + copy.start * step, dtype, copy.shape, strides, straight)
+            )
         gaps = []
         position = 0
         for start, size in sorted(span for feature in spans.values() for span in feature.spans):
@@ -133,7 +198,7 @@ class PatchDecoder:
             position = start + size
         if position < len(data):
             gaps.append((position, len(data), bytes(data[position:])))
-        layout = _Layout(len(data), tuple(gaps), tuple(places))
+        layout = _Layout(len(data), tuple(gaps), tuple(_joined(places)))
         self._layouts = (layout, *self._layouts[: _MOST_LAYOUTS - 1])
         return layout
 
@@ -153,16 +218,13 @@ class PatchDecoder:
                 if values is None or values.size != copy.length:
                     raise self._wrong_length(copy, 0 if values is None else values.size, where)
                 taken[copy.feature] = values
-            self._put(copy, values[copy.start : copy.start + copy.count], targets, where)
+            part = values[copy.start : copy.start + copy.count].reshape(copy.shape)
+            self._put(copy, part, targets[copy.modality][copy.first : copy.last], where)
 
-    def _put(
-        self, copy: _Copy, source: NDArray[Any], targets: Sequence[NDArray[Any]], where: Callable[[], str]
-    ) -> None:
-        target = targets[copy.modality][copy.first : copy.last]
-        shaped = source.reshape(copy.shape)
+    def _put(self, copy: _Copy, shaped: NDArray[Any], target: NDArray[Any], where: Callable[[], str]) -> None:
         across, down = self._crop
         if across or down:
-            shaped = shaped[:, down : copy.shape[1] - down, across : copy.shape[2] - across]
+            shaped = shaped[..., down : copy.shape[1] - down, across : copy.shape[2] - across]
         if shaped.dtype == target.dtype or target.dtype.kind == "f":
             target[...] = shaped
         else:
@@ -189,6 +251,30 @@ class PatchDecoder:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+
+def _joined(places: Sequence[_Place]) -> list[_Place]:
+    """Joins straight copies of channels that follow one another and lie equally far apart."""
+    found: list[_Place] = []
+    for place in places:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and place.straight
+            and last.straight
+            and last.copy.modality == place.copy.modality
+            and last.last == place.copy.first
+            and place.dtype == last.dtype
+            and place.shape[0] == 1
+            and place.shape[1:] == last.shape[1:]
+            and (last.shape[0] == 1 or place.at - last.at == last.shape[0] * last.strides[0])
+        ):
+            step = place.at - last.at if last.shape[0] == 1 else last.strides[0]
+            shape, strides = (last.shape[0] + 1, *last.shape[1:]), (step, *last.strides[1:])
+            found[-1] = replace(last, last=place.last, shape=shape, strides=strides)
+        else:
+            found.append(place)
+    return found
 
 
 def _copies(modalities: Sequence[ResolvedModality]) -> list[_Copy]:

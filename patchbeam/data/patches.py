@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -136,15 +137,28 @@ class PatchDatabase(Database):
         if not numbers:
             raise DataError("a batch of no items; give at least one")
         wholes = [MEMORY.empty((len(numbers), *m.shape), m.dtype) for m in self.resolved]
-        records, fill = self.records, self._decoder.fill
-        datas = records.read(np.array(numbers, np.int64))
-        for at, index in enumerate(numbers):
-            try:
-                fill(next(datas), [whole[at] for whole in wholes], partial(records.where, index))
-            except Exception as error:
-                note(error, f"item {index} (patch {self.key(index)})")
-                raise
+        at = 0
+        with closing(self.records.blocks(np.array(numbers, np.int64))) as blocks:
+            while at < len(numbers):
+                try:
+                    block = next(blocks)
+                    if isinstance(block, memoryview):
+                        self._fill(block, wholes, at, numbers)
+                        at += 1
+                        continue
+                    if self._decoder.fill_rows(block, [whole[at : at + len(block)] for whole in wholes]):
+                        at += len(block)
+                        continue
+                    for row in block:
+                        self._fill(row.data, wholes, at, numbers)
+                        at += 1
+                except Exception as error:
+                    note(error, f"item {numbers[at]} (patch {self.key(numbers[at])})")
+                    raise
         return tuple(w[:, 0] if m.squeeze else w for m, w in zip(self.resolved, wholes, strict=True))
+
+    def _fill(self, data: memoryview, wholes: list[NDArray[Any]], at: int, numbers: list[int]) -> None:
+        self._decoder.fill(data, [whole[at] for whole in wholes], partial(self.records.where, numbers[at]))
 
     @property
     def patch_indices(self) -> Ints:

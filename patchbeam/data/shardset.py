@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import struct
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patchbeam import storage
 from patchbeam.data.cachedir import cache_root, locked, must_be_inflated, short_digest
@@ -23,12 +24,14 @@ from patchbeam.data.order import Ints
 from patchbeam.data.remote import fetch, is_url
 from patchbeam.errors import CorruptRecord, CountMismatch
 from patchbeam.pool import Pool, core_count
-from patchbeam.records.crc import masked_crc
+from patchbeam.records.crc import masked_crc, masked_crcs
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.index import FileIndex, index_file
 from patchbeam.records.view import map_file
 
-_U32 = struct.Struct("<I").unpack_from
+Rows = NDArray[np.uint8]
+# Records are compared with their CRCs, and copied, so many at once that they stay in the processor's cache.
+_GROUP_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,24 +99,29 @@ class ShardSet:
         at, number = self.locate(record)
         return self.open(at)[number]
 
-    def read(self, records: Ints) -> Iterator[memoryview]:
+    def blocks(self, records: Ints) -> Generator[memoryview | Rows]:
         """Yields the data of records, their CRC compared; faster than one by one.
 
+        Yields:
+            The data of the next record; or of several as uint8 ``(record, byte)``, where they lie one after
+            the other in a plain file and have one size.
+
         Raises:
-            CorruptRecord: one is damaged; with file, record and byte.
+            CorruptRecord: the next record is damaged; with file, record and byte.
         """
         shards = self.starts.searchsorted(records, "right") - 1
         numbers = records - self.starts[shards]
-        for at, number in zip(shards.tolist(), numbers.tolist(), strict=True):
+        apart = np.flatnonzero((np.diff(records) != 1) | (np.diff(shards) != 0)) + 1
+        for first, end in pairwise([0, *apart.tolist(), len(records)]):
+            at, number = int(shards[first]), int(numbers[first])
             files = self._open[at] or self.open(at)
-            plain = self._plain[at]
-            if plain is not None:
-                view, size = plain
-                start, stop = number * size + 12, (number + 1) * size - 4
-                if masked_crc(np.frombuffer(view, np.uint8, stop - start, start)) == _U32(view, stop)[0]:
-                    yield view[start:stop]
-                    continue
-            yield files[number]
+            rows = self._rows[at]
+            if rows is not None:
+                yield from _checked(rows, files, number, number + end - first)
+            elif end - first == 1:
+                yield files[number]
+            else:
+                yield from files.read_range(number, end - first)
 
     def where(self, record: int) -> str:
         """Returns file and number of a record, for messages."""
@@ -144,7 +152,8 @@ class ShardSet:
             if found is None:
                 index = self._index(self.shards[at])
                 if index.record_size and index.records:
-                    self._plain[at] = map_file(index.path), index.record_size
+                    whole = np.frombuffer(map_file(index.path), np.uint8, index.records * index.record_size)
+                    self._rows[at] = whole.reshape(index.records, index.record_size)
                 found = self._open[at] = RecordFiles([index])
         finally:
             lock.release()
@@ -211,8 +220,8 @@ class ShardSet:
 
     def _start(self) -> None:
         self._open: list[RecordFiles | None] = [None] * len(self.shards)
-        # plain files of records of one size: the map, and the size
-        self._plain: list[tuple[memoryview, int] | None] = [None] * len(self.shards)
+        # of plain files of records of one size: the framed records
+        self._rows: list[Rows | None] = [None] * len(self.shards)
         self._locks = [threading.Lock() for _ in self.shards]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -221,3 +230,29 @@ class ShardSet:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start()
+
+
+def _checked(rows: Rows, files: RecordFiles, first: int, end: int) -> Generator[memoryview | Rows]:
+    """Yields the data of ``rows[first:end]``, framed records of ``files``, their CRC compared."""
+    step = max(1, _GROUP_BYTES // rows.shape[1])
+    if end - first == 1 or step == 1:
+        for number in range(first, end):
+            row = rows[number]
+            data = row[12:-4]
+            if masked_crc(data) == int.from_bytes(row[-4:].data, "little"):
+                yield data.data
+            else:
+                yield files[number]  # which says what is wrong, and where
+        return
+    for start in range(first, end, step):
+        group = rows[start : min(start + step, end)]
+        datas = group[:, 12:-4]
+        wrong = masked_crcs(datas, len(datas)) != group[:, -4:].copy().view("<u4")[:, 0]  # type: ignore[arg-type]
+        if not wrong.any():
+            yield datas
+            continue
+        sound = int(wrong.argmax())
+        if sound:
+            yield datas[:sound]
+        yield files[start + sound]
+        return

@@ -201,8 +201,10 @@ class RecordFiles:
                 if not file.gzip:
                     yield self._checked(number, k, stored)
                     continue
-                data, offsets = self._inflated(number, k, stored)
                 first = file.first_of(k)
+                # what is left of a member is often asked for next
+                partly = first < at or until < file.first_of(k + 1)
+                data, offsets = self._member(number, k) if partly else self._inflated(number, k, stored)
                 for i in range(max(first, at), min(first + len(offsets) - 1, until)):
                     start, end = offsets[i - first : i - first + 2].tolist()
                     yield self._checked(number, i, data[start:end])

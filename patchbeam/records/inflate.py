@@ -17,7 +17,7 @@ from patchbeam.errors import CorruptRecord
 
 InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # typed as an instance
 _READ_BYTES = 1 << 18
-_OUT_BYTES = 1 << 20
+_OUT_BYTES = 1 << 18
 _FTEXT, _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = (1 << bit for bit in range(5))
 # A file name or comment longer than this is damage, not a name.
 _MAX_TEXT = 1 << 16
@@ -31,7 +31,7 @@ def inflated(file: BinaryIO, first: bytes = b"") -> Iterator[bytes]:
         first: bytes already read from its start.
 
     Yields:
-        Content in pieces of at most 1 MiB. It is given out before the checksum at the end of its
+        Content in pieces of at most 256 KiB. It is given out before the checksum at the end of its
         member has been seen, as in every streaming reader; records have their own.
 
     Raises:
