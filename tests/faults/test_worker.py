@@ -15,31 +15,10 @@ import numpy as np
 import pytest
 import yaml
 from eager import write_tif
+from processes import HAVE_PROC, below
 from shared import ROOT
 
 PATIENCE_S = 90.0
-
-
-def workers_of(process: int) -> list[int]:
-    """The processes below one that run Beam's worker."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError, IndexError):
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"sdk_worker_main" in (entry / "cmdline").read_bytes() and descends(parent, process):
-                found.append(int(entry.name))
-    return found
-
-
-def descends(process: int, ancestor: int) -> bool:
-    while process not in (0, 1, ancestor):
-        try:
-            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            return False
-    return process == ancestor
 
 
 def export(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -58,7 +37,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.skipif(not HAVE_PROC, reason="looks for processes in /proc")
 def test_a_worker_is_killed(tmp_path: Path) -> None:
     values = np.random.default_rng(4).integers(1, 9000, (2, 1024, 512)).astype("u2")
     write_tif(tmp_path / "a.tif", values, tiled=True, blockxsize=16, blockysize=16)
@@ -79,7 +58,7 @@ def test_a_worker_is_killed(tmp_path: Path) -> None:
             if sum(1 for _ in pieces.glob(".scene-*.tmp/*.run")) >= wanted:
                 break
             time.sleep(0.01)
-        victims = workers_of(run.pid)
+        victims = below(run.pid, b"sdk_worker_main")
         if victims:
             os.kill(chance.choice(victims), signal.SIGKILL)
         try:
