@@ -41,13 +41,14 @@ def member_records(piece: Piece, index: int, offset: int, stored: int, *, gzip: 
     return np.diff(record_offsets(framed, name=piece.path))
 
 
-def assemble(shard: Shard, folder: str, *, profile: str | None) -> AssembledShard:
+def assemble(shard: Shard, folder: str, *, profile: str | None, threads: int = 1) -> AssembledShard:
     """Writes one shard under the temporary prefix, or finds the one that an earlier attempt has written.
 
     Args:
         shard: what it is made of.
         folder: the temporary prefix.
         profile: ``indexed``, ``zlib6``, or ``None`` for files that are not compressed.
+        threads: that copy pieces.
 
     Raises:
         ReadFailed: a piece is missing, shorter than it was, or damaged.
@@ -56,17 +57,16 @@ def assemble(shard: Shard, folder: str, *, profile: str | None) -> AssembledShar
 
     def work() -> AssembledShard:
         found = find_shard(folder, shard, profile)
-        return _assembled(shard, folder, profile) if found is None else found
+        return _assembled(shard, folder, profile, threads) if found is None else found
 
     return retrying(work)
 
 
-def _assembled(shard: Shard, folder: str, profile: str | None) -> AssembledShard:
+def _assembled(shard: Shard, folder: str, profile: str | None, threads: int) -> AssembledShard:
     path = storage.join(folder, f"shard-{shard.number:05d}.{uuid.uuid4().hex[:8]}")
     tables: list[Ints] = []
     if profile == "zlib6":
-        storage.write_parts(path, _deflated(shard))
-        stat = storage.stat(path)
+        stat = storage.write_parts(path, _deflated(shard))
         crc32c = stat.crc32c or storage.crc32c_of(path)
     else:
         parts: list[Part] = []
@@ -76,8 +76,7 @@ def _assembled(shard: Shard, folder: str, profile: str | None) -> AssembledShard
             parts.append(part)
             tables.append(members)
             crc = crc32c_combine(crc, part_crc, int(members[:, 2].sum()))
-        storage.concat(parts, path, consume=True)
-        stat = storage.stat(path)
+        stat = storage.concat(parts, path, consume=True, threads=threads)
         crc32c = stat.crc32c or storage.crc32c_of(path)
         if crc32c != crc32c_text(crc):
             raise _damaged(shard, path)

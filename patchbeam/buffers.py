@@ -8,16 +8,18 @@ import numpy as np
 
 from patchbeam.elements import Bytes
 
-_KEPT = 4
-
 
 class BufferPool:
     """Hands out uint8 arrays and takes one back as soon as nobody holds it or a view of it.
 
     Not safe across threads: one pool a worker's thread.
+
+    Args:
+        kept: buffers held at the most; the oldest is let go.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = 4) -> None:
+        self._kept = kept
         self._buffers: list[Bytes] = []
         self._idle = self._references(np.empty(1, np.uint8))
 
@@ -37,10 +39,10 @@ class BufferPool:
         if best < 0:
             fresh = np.empty(size_bytes, np.uint8)
             self._buffers.append(fresh)
-            if len(self._buffers) > _KEPT:
+            if len(self._buffers) > self._kept:
                 del self._buffers[0]
             return fresh[:size_bytes]
         return self._buffers[best][:size_bytes]
 
-    def __reduce__(self) -> tuple[type[BufferPool], tuple[()]]:
-        return BufferPool, ()
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[int]]:
+        return BufferPool, (self._kept,)

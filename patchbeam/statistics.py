@@ -20,6 +20,10 @@ Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 
+_WORD = 2**32 - 1
+_ROWS = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Partial statistics of one band.
@@ -95,6 +99,8 @@ def measure_flat(flat: Array) -> Moments:
     if not flat.size:
         return EMPTY
     low, high = flat.min(), flat.max()
+    if flat.dtype.kind in "iu" and flat.dtype.itemsize <= 2:
+        return _measure_short(flat, int(low), int(high))
     numbers = flat.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(numbers.mean())
@@ -103,6 +109,29 @@ def measure_flat(flat: Array) -> Moments:
         m2 = float(np.einsum("i,i->", numbers, numbers))
     # integers stay integers: float64 does not hold those above 2**53
     return Moments(int(flat.size), low.item(), high.item(), mean, m2)
+
+
+def _measure_short(flat: Array, low: int, high: int) -> Moments:
+    """Returns the statistics of integers of at most 16 bits, by sums of whole numbers: exact and fast."""
+    numbers = flat.astype(np.uint32)
+    if low < 0:
+        numbers -= np.uint32(low & _WORD)  # modulo 2**32: what is left is the distance from the least
+    base = min(low, 0)
+    count, largest = int(flat.size), high - base
+    total = _sum(numbers, largest)
+    np.multiply(numbers, numbers, out=numbers)
+    squares = _sum(numbers, largest * largest)
+    mean, m2 = (total + base * count) / count, (count * squares - total * total) / count
+    return Moments(count, low, high, mean, m2)
+
+
+def _sum(numbers: NDArray[np.uint32], largest: int) -> int:
+    """Returns the sum of flat numbers, none above ``largest``."""
+    # adding rows as uint32 keeps to vector instructions; as many as can't overflow
+    rows = min(_ROWS, _WORD // max(1, largest))
+    whole = len(numbers) // rows * rows
+    partial = np.add.reduce(numbers[:whole].reshape(rows, -1), axis=0, dtype=np.uint32)
+    return int(partial.sum(dtype=np.uint64)) + int(numbers[whole:].sum(dtype=np.uint64))
 
 
 def measure_counts(found: Counts) -> Moments:

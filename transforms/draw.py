@@ -10,7 +10,7 @@ from patchbeam.draw import Drawn, Holding, LabelReader, draw_patches, drawn_part
 from patchbeam.plan import ExportPlan
 from patchbeam.selection import Parts
 from transforms import coders as coders
-from transforms.blocks import CreateReadBlocks
+from transforms.blocks import CreateReadBlocks, Stretch
 from transforms.meters import Advance, Reading
 from transforms.write import gather
 
@@ -24,11 +24,12 @@ class _ReadLabels(beam.DoFn):  # type: ignore[misc]
         self._reader = LabelReader(self._plan, threads=self._threads)
         self._reading, self._advance = Reading(), Advance("label_blocks")
 
-    def process(self, block: int) -> Iterator[Holding]:
-        holding = self._reader.holding(block)
-        self._reading.take()
-        self._advance(1)
-        yield holding
+    def process(self, stretch: Stretch) -> Iterator[Holding]:
+        for block in stretch:
+            holding = self._reader.holding(block)
+            self._reading.take()
+            self._advance(1)
+            yield holding
 
     def teardown(self) -> None:
         if hasattr(self, "_reader"):

@@ -89,7 +89,7 @@ class ReadPatches(beam.PTransform):  # type: ignore[misc]
         if isinstance(plan, ExportPlan):
             return (
                 begin
-                | "CreateReadBlocks" >> CreateReadBlocks(plan)
+                | "CreateReadBlocks" >> CreateReadBlocks(plan, threads=self._threads)
                 | "ReadWindows" >> ReadWindows(plan, threads=self._threads)
                 | "Cut" >> beam.ParDo(_CutPatches(plan)).with_output_types(tuple[int, Named])
             )

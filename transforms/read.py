@@ -11,7 +11,10 @@ from patchbeam.draw import Drawn
 from patchbeam.elements import PixelBlock
 from patchbeam.export import BlockReader
 from patchbeam.plan import ExportPlan
+from patchbeam.pool import Pool
+from patchbeam.selection import Parts
 from transforms import coders as coders
+from transforms.blocks import Stretch
 from transforms.draw import DrawnParts
 from transforms.meters import Reading, counter, distribution
 
@@ -22,31 +25,39 @@ class _ReadBlock(beam.DoFn):  # type: ignore[misc]
         self._threads = threads
 
     def setup(self) -> None:
+        self._pool = Pool(self._threads)
         self._reader = BlockReader(self._plan, threads=self._threads)
         self._parts = DrawnParts(self._plan)
         self._reading = Reading()
         self._blocks, self._bytes = counter("blocks_read"), counter("bytes_read")
         self._sizes, self._times = distribution("block_bytes"), distribution("block_read_ms")
 
-    def process(self, block: int, drawn: Drawn | None = None) -> Iterator[PixelBlock]:
+    def process(self, stretch: Stretch, drawn: Drawn | None = None) -> Iterator[PixelBlock]:
+        parts = self._parts.of(drawn)
+        for pixels, seconds in self._pool.ahead(self._timed(block, parts) for block in stretch):
+            self._reading.take()
+            if pixels.bands:  # else no patch of it is chosen and nothing was read
+                size = sum(band.values.nbytes for band in pixels.bands)
+                self._blocks.inc()
+                self._bytes.inc(size)
+                self._sizes.update(size)
+                self._times.update(round(1000 * seconds))
+            yield pixels
+
+    def _timed(self, block: int, parts: Parts | None) -> tuple[PixelBlock, float]:
         begun = time.perf_counter()
-        pixels = self._reader.read(block, self._parts.of(drawn))
-        self._reading.take()
-        if pixels.bands:  # else no patch of it is chosen and nothing was read
-            size = sum(band.values.nbytes for band in pixels.bands)
-            self._blocks.inc()
-            self._bytes.inc(size)
-            self._sizes.update(size)
-            self._times.update(round(1000 * (time.perf_counter() - begun)))
-        yield pixels
+        return self._reader.read(block, parts), time.perf_counter() - begun
 
     def teardown(self) -> None:
         if hasattr(self, "_reader"):
+            self._pool.close()
             self._reader.close()
 
 
 class ReadWindows(beam.PTransform):  # type: ignore[misc]
-    """Reads the pixels of blocks: ``int`` → :class:`~patchbeam.elements.PixelBlock`.
+    """Reads the pixels of blocks: ``tuple[int, ...]`` → :class:`~patchbeam.elements.PixelBlock`, one a block.
+
+    With more than one thread the next block of a stretch is read while the last one is worked on.
 
     Args:
         plan: the export.
@@ -62,8 +73,8 @@ class ReadWindows(beam.PTransform):  # type: ignore[misc]
         self._threads = threads
         self._drawn = drawn
 
-    def expand(self, blocks: beam.PCollection[int]) -> beam.PCollection[PixelBlock]:
-        """One element a block."""
+    def expand(self, blocks: beam.PCollection[Stretch]) -> beam.PCollection[PixelBlock]:
+        """One element a block, in the order of the stretch."""
         return blocks | "Read" >> beam.ParDo(
             _ReadBlock(self._plan, self._threads), drawn=self._drawn
         ).with_output_types(PixelBlock)

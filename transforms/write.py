@@ -89,7 +89,8 @@ class _AssembleShards(beam.DoFn):  # type: ignore[misc]
         folder = temporary_folder(self._plan)
         profile = self._plan.gzip if self._plan.options.compressed else None
         shards = [task for task in group if isinstance(task, Shard)]
-        for done in self._pool.map(lambda shard: assemble(shard, folder, profile=profile), shards):
+        each = max(1, self._threads // max(1, len(shards)))
+        for done in self._pool.map(lambda s: assemble(s, folder, profile=profile, threads=each), shards):
             self._reading.take()
             self._advance(1, done.size_bytes)
             yield done

@@ -92,9 +92,8 @@ def _add(composite: Composite, placement: Placement, scenes: Scenes) -> None:
     straight = isinstance(composite, First) and source.quality is None
     # the usual case, one file and its own type: read in place, no copy
     if straight and own == layers.values.dtype and not scaled and not layers.valid[where].any():
-        out = layers.values[where]
-        _, good = read_piece(dataset, file, indexes, inside, nodata=source.nodata, out=out)
-        layers.valid[where] = True if good is None else good
+        out, valid = layers.values[where], layers.valid[where]
+        read_piece(dataset, file, indexes, inside, nodata=source.nodata, out=out, valid=valid)
         return
     values, valid = read_piece(dataset, file, indexes, inside, nodata=source.nodata)
     if scaled:

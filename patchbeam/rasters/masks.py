@@ -31,15 +31,21 @@ def usable_nodata(nodata: float | None, dtype: np.dtype[Any]) -> bool:
     return bool(int(limits.min) <= int(nodata) <= int(limits.max))
 
 
-def nodata_mask(values: Array, nodata: float | None) -> Mask | None:
-    """Returns where ``values`` are not nodata; ``None`` when nodata cannot occur."""
+def nodata_mask(values: Array, nodata: float | None, out: Mask | None = None) -> Mask | None:
+    """Returns where ``values`` are not nodata; ``None`` when nodata cannot occur.
+
+    Args:
+        values: numbers of any shape.
+        nodata: the number that masks; ``None`` for none.
+        out: of the same shape, written to when given and nodata can occur.
+    """
     if nodata is None or not usable_nodata(nodata, values.dtype):
         return None
-    if values.dtype.kind == "f":
-        if math.isnan(nodata):
-            return ~np.isnan(values)
-        return np.asarray(values != values.dtype.type(nodata))
-    return np.asarray(values != values.dtype.type(int(nodata)))
+    if values.dtype.kind == "f" and math.isnan(nodata):
+        missing = np.isnan(values, out=out)
+        return np.logical_not(missing, out=missing)
+    number = nodata if values.dtype.kind == "f" else int(nodata)
+    return np.asarray(np.not_equal(values, values.dtype.type(number), out=out))
 
 
 def file_valid(
@@ -49,6 +55,7 @@ def file_valid(
     window: Any,
     values: Array,
     nodata: float | None,
+    out: Mask | None = None,
 ) -> Mask | None:
     """Returns which of the pixels just read the file calls valid.
 
@@ -59,11 +66,12 @@ def file_valid(
         window: ``rasterio.windows.Window`` inside the file.
         values: those bands, ``(band, row, col)``, in the file's own types.
         nodata: takes the place of the file's own; ``None`` leaves it.
+        out: written to and returned when given: ``(band, row, col)``.
 
     Returns:
-        ``(band, row, col)``, or ``None`` when every pixel is valid.
+        ``(band, row, col)``, or ``None`` when every pixel is valid and ``out`` is not given.
     """
-    valid: Mask | None = None
+    valid = out
 
     def join(band: int | slice, mask: Mask | None) -> None:
         nonlocal valid
@@ -75,7 +83,10 @@ def file_valid(
 
     for i, index in enumerate(indexes):
         own = header.nodata[index - 1] if nodata is None else nodata
-        join(i, nodata_mask(values[i], own))
+        if out is None:
+            join(i, nodata_mask(values[i], own))
+        elif nodata_mask(values[i], own, out[i]) is None:
+            out[i] = True
     masked = [i for i, index in enumerate(indexes) if header.has_mask[index - 1]]
     if masked:
         read = dataset.read_masks([indexes[i] for i in masked], window=window)

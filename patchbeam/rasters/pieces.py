@@ -73,6 +73,7 @@ def read_piece(
     *,
     nodata: float | None,
     out: Array | None = None,
+    valid: Mask | None = None,
 ) -> tuple[Array, Mask | None]:
     """Reads a rectangle that lies inside the file.
 
@@ -83,10 +84,11 @@ def read_piece(
         rect: in pixels of the dataset.
         nodata: takes the place of the file's own; ``None`` leaves it.
         out: written to when given: ``(band, row, col)`` of the file's type.
+        valid: written to when given: the same shape.
 
     Returns:
-        Values ``(band, row, col)`` in the file's type, and validity of the same shape or ``None`` when
-        every pixel is valid.
+        Values ``(band, row, col)`` in the file's type, and validity of the same shape; ``None`` when every
+        pixel is valid and ``valid`` is not given.
 
     Raises:
         ReadFailed: GDAL cannot read or decode it.
@@ -95,7 +97,7 @@ def read_piece(
     try:
         values = dataset.read(list(indexes), window=window, out=out)
         counts.add("reads")
-        return values, file_valid(dataset, header, indexes, window, values, nodata)
+        return values, file_valid(dataset, header, indexes, window, values, nodata, valid)
     except RasterioError as e:
         cause = _cause(e)
         damaged = _UNDECODABLE.search(cause) is not None

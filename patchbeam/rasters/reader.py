@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import rasterio
 from odc.geo.geobox import GeoBox
 
+from patchbeam.buffers import BufferPool
 from patchbeam.elements import Array, BandPixels, Mask
 from patchbeam.errors import JobError
 from patchbeam.patches import Window
@@ -25,6 +27,9 @@ from patchbeam.rasters.pieces import Rect
 from patchbeam.rasters.scenes import Scenes
 from patchbeam.rasters.source import Source
 from patchbeam.rasters.split import split_window
+
+_KEPT = 64
+"""Buffers held at the most: of each group of bands, in the block in use and the next one."""
 
 
 class ImageReader:
@@ -68,6 +73,7 @@ class ImageReader:
     def _start(self) -> None:
         self._handles = Handles(most_open(self.threads))
         self._pool = Pool(self.threads)
+        self._buffers = BufferPool(_KEPT)
         self._scenes: dict[str, Scenes] = {}
         self._types: dict[str, tuple[tuple[str, ...], ...]] = {}
 
@@ -85,8 +91,12 @@ class ImageReader:
         rect = Rect(
             window.col_off, window.row_off, window.col_off + window.width, window.row_off + window.height
         )
+        names = dict.fromkeys(band.source for band in self.bands)
+        touching = {name: self._index(name).touching(rect) for name in names}
         runs, pixels = self._allocate(rect)
-        touching = {r.source.name: self._index(r.source.name).touching(rect) for r in runs}
+        for layers in runs:
+            if not _covered(rect, touching[layers.source.name]):
+                layers.values[...] = 0
         parts = split_window(rect, self.threads, [p for found in touching.values() for p in found])
         cache = self.cache_bytes or cache_size(self._together(touching), rect.width, self.threads)
 
@@ -114,18 +124,28 @@ class ImageReader:
                 shared.setdefault((band.source, band.resampling, band.type, types), []).append(i)
                 continue
             steps = list(self._steps(band))
-            values, valid = _blank(len(steps), rect, band.type)
+            values, valid = self._blank(len(steps), rect, band.type)
             pixels[i] = values, valid
             for step, (number, index) in enumerate(steps):
                 at = slice(step, step + 1)
                 runs.append(self._run([band], number, (index,), values[at], valid[at]))
         for members in shared.values():
             bands = [self.bands[i] for i in members]
-            values, valid = _blank(len(bands), rect, bands[0].type)
+            values, valid = self._blank(len(bands), rect, bands[0].type)
             runs.append(self._run(bands, None, tuple(b.index for b in bands), values, valid))
             for k, i in enumerate(members):
                 pixels[i] = values[k], valid[k]
         return runs, [p for p in pixels if p is not None]
+
+    def _blank(self, steps: int, rect: Rect, dtype: str) -> tuple[Array, Mask]:
+        """Returns values that are not defined yet, and that none is valid."""
+        shape = (steps, rect.height, rect.width)
+        kind = np.dtype(dtype)
+        count = math.prod(shape)
+        values = self._buffers.take(count * kind.itemsize).view(kind).reshape(shape)
+        valid = self._buffers.take(count).view(np.bool_).reshape(shape)
+        valid[...] = False
+        return values, valid
 
     def _steps(self, band: Band) -> Iterator[tuple[int | None, int]]:
         """Yields the file number (``None``: all files) and the band number of each step."""
@@ -203,6 +223,6 @@ class ImageReader:
         self._start()
 
 
-def _blank(steps: int, rect: Rect, dtype: str) -> tuple[Array, Mask]:
-    shape = (steps, rect.height, rect.width)
-    return np.zeros(shape, dtype), np.zeros(shape, np.bool_)
+def _covered(rect: Rect, placements: Sequence[Placement]) -> bool:
+    """Whether one file on the grid's lattice has every pixel of a rectangle."""
+    return any(p.offsets is not None and p.rect.meet(rect) == rect for p in placements)

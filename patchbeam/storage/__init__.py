@@ -218,20 +218,22 @@ def write_parts(path: str, buffers: Iterable[Buffer]) -> FileStat:
     return written
 
 
-def concat(parts: Sequence[Part], destination: str, *, consume: bool = False) -> FileStat:
+def concat(parts: Sequence[Part], destination: str, *, consume: bool = False, threads: int = 1) -> FileStat:
     """Joins parts (whole files, ranges of files, bytes) into one file that appears whole.
 
-    Local parts are copied inside the kernel. In Cloud Storage whole objects of the same bucket are
-    composed where they are, at most 32 a call and again over the results; ranges and bytes are uploaded.
+    Local parts are copied, and their checksum is taken on the way. In Cloud Storage whole objects of the
+    same bucket are composed where they are, at most 32 a call and again over the results; ranges and bytes
+    are uploaded.
 
     Args:
         parts: in order.
         destination: the new file; it may replace one.
         consume: a destination that is exactly one whole local file becomes that file, without a copy;
             the piece may be gone afterwards, or be the same file under two names.
+        threads: that copy local parts.
 
     Returns:
-        size of the new file; its ``crc32c`` only where the store reports it.
+        size of the new file; its ``crc32c`` where bytes were copied or the store reports it.
 
     Raises:
         ReadFailed: a part is missing, or a range reaches past the end of its file.
@@ -242,7 +244,7 @@ def concat(parts: Sequence[Part], destination: str, *, consume: bool = False) ->
         from patchbeam.storage import gcs
 
         return gcs.concat(pieces, destination, fetch=read_chunks)
-    return local.concat(pieces, destination, consume=consume, fetch=read_chunks)
+    return local.concat(pieces, destination, consume=consume, fetch=read_chunks, threads=threads)
 
 
 def rename(source: str, destination: str) -> None:

@@ -91,6 +91,11 @@ class Checksum:
         self.crc = google_crc32c.extend(self.crc, data)
         self.size_bytes += data.size
 
+    def add_sum(self, crc: int, size_bytes: int) -> None:
+        """Takes the next bytes, of which the checksum is known."""
+        self.crc = crc32c_combine(self.crc, crc, size_bytes)
+        self.size_bytes += size_bytes
+
     @property
     def text(self) -> str:
         """The checksum in base64."""

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from patchbeam.errors import OutputExists, OutputUnusable, ReadFailed
+from patchbeam.pool import Pool
 from patchbeam.storage.base import (
     TEMPORARY,
     Buffer,
@@ -162,13 +163,15 @@ def create_new(path: str, data: Buffer) -> None:
             os.unlink(temporary)
 
 
-def concat(pieces: Sequence[Piece], destination: str, *, consume: bool, fetch: ReadChunks) -> FileStat:
+def concat(
+    pieces: Sequence[Piece], destination: str, *, consume: bool, fetch: ReadChunks, threads: int
+) -> FileStat:
     """Joins parts into one file; ``fetch`` reads the paths that are not local."""
     if consume and len(pieces) == 1 and not isinstance(pieces[0], np.ndarray):
         whole = _whole_file(pieces[0])
         if whole is not None and _take_over(whole, destination):
             return stat(destination)
-    with Replacing(destination) as target:
+    with Pool(threads) as pool, Replacing(destination) as target:
         for piece in pieces:
             if isinstance(piece, np.ndarray):
                 target.write(piece)
@@ -177,8 +180,8 @@ def concat(pieces: Sequence[Piece], destination: str, *, consume: bool, fetch: R
                 for data in fetch(path, start, length):
                     target.write(data)
             else:
-                target.copy(piece)
-    return stat(destination)
+                target.copy(piece, pool)
+    return replace(stat(destination), crc32c=target.sum.text)
 
 
 def _whole_file(piece: str | FileRange) -> str | None:

@@ -1,4 +1,4 @@
-"""A local file that appears whole or not at all, and fast copies into it."""
+"""A local file that appears whole or not at all, and copies into it whose checksum is taken on the way."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
+import google_crc32c
+import numpy as np
+
+from patchbeam.pool import Pool
 from patchbeam.storage.base import (
-    CHUNK_BYTES,
     TEMPORARY,
     Buffer,
     Checksum,
@@ -18,10 +21,14 @@ from patchbeam.storage.base import (
     as_bytes,
     ended_early,
     read_failed,
+    slices,
     write_failed,
 )
 
 _FILE_BUFFER = 1 << 20
+_STEP = 1 << 20
+"""Bytes that are read, summed and written while they are in the processor's cache."""
+
 # What a kernel or file system says that cannot do what was asked, though a plainer way would work.
 UNSUPPORTED = {
     errno.EXDEV,
@@ -97,8 +104,13 @@ class Replacing:
             self._file.write(view.data)
         self.sum.add(view)
 
-    def copy(self, part: FileRange | str) -> None:
-        """Copies a range or a whole file inside the kernel where it can; no checksum is taken."""
+    def copy(self, part: FileRange | str, pool: Pool | None = None) -> None:
+        """Adds a range or a whole file, and counts it into the checksum.
+
+        Args:
+            part: what is copied.
+            pool: threads that copy chunks of it side by side.
+        """
         path = part if isinstance(part, str) else part.path
         with reading(path, "open"):
             source = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -108,41 +120,36 @@ class Replacing:
                     part = FileRange(path=path, start=0, length=os.fstat(source).st_size)
             with self._counted("write"):
                 self._file.flush()
-            done = 0
-            while done < part.length:
-                got = self._copy_some(source, part, done)
-                if not got:
-                    raise ended_early(part, done)
-                done += got
-                self.sum.size_bytes += got
+            whole, base = part, self.sum.size_bytes - part.start
+
+            def work(chunk: tuple[int, int]) -> tuple[int, int]:
+                return self._copy_chunk(source, whole, chunk, base), chunk[1]
+
+            chunks = slices(part.start, part.length)
+            for crc, length in map(work, chunks) if pool is None else pool.map(work, chunks):
+                self.sum.add_sum(crc, length)
+            with self._counted("write"):
+                self._file.seek(self.sum.size_bytes)
         finally:
             os.close(source)
 
-    def _copy_some(self, source: int, part: FileRange, done: int) -> int:
-        start, wanted = part.start + done, min(part.length - done, 1 << 30)
-        target = self._file.fileno()
-        for copy in (_copy_file_range, _sendfile):
-            try:
-                if got := copy(source, target, wanted, start):
-                    return got
-            except OSError as error:
-                if error.errno not in UNSUPPORTED:
-                    raise write_failed(self.path, f"copy {wanted} bytes of {part.path}", error) from error
-        with reading(part.path):
-            data = os.pread(source, min(wanted, CHUNK_BYTES), start)
-        with self._counted(f"write {len(data)} bytes"):
-            self._file.write(data)
-            self._file.flush()
-        return len(data)
-
-
-def _copy_file_range(source: int, target: int, count: int, start: int) -> int:
-    if not hasattr(os, "copy_file_range"):
-        return 0
-    return os.copy_file_range(source, target, count, offset_src=start)
-
-
-def _sendfile(source: int, target: int, count: int, start: int) -> int:
-    if not hasattr(os, "sendfile"):
-        return 0
-    return os.sendfile(target, source, start, count)
+    def _copy_chunk(self, source: int, part: FileRange, chunk: tuple[int, int], base: int) -> int:
+        """Copies some bytes to where they belong; returns their CRC-32C."""
+        start, length = chunk
+        buffer, crc, done = np.empty(min(length, _STEP), np.uint8), 0, 0
+        while done < length:
+            view = buffer[: length - done]
+            with reading(part.path):
+                got = os.preadv(source, [view.data], start + done)
+            if not got:
+                raise ended_early(part, start + done - part.start)
+            view = view[:got]
+            crc = google_crc32c.extend(crc, view)
+            written = 0
+            while written < got:
+                with self._counted(f"write {got} bytes"):
+                    written += os.pwrite(
+                        self._file.fileno(), view[written:].data, base + start + done + written
+                    )
+            done += got
+        return crc

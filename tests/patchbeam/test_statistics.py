@@ -60,6 +60,21 @@ def test_types_do_not_overflow(dtype: str) -> None:
     assert found.count == 100
 
 
+@given(
+    st.sampled_from(["u1", "i1", "u2", "i2"]), st.integers(1, 70_000), st.integers(0, 2**32), st.booleans()
+)
+def test_short_integers_are_summed_exactly(dtype: str, count: int, seed: int, wide: bool) -> None:
+    limits = np.iinfo(dtype)
+    low = limits.min if wide else limits.max - 3
+    values = np.random.default_rng(seed).integers(low, limits.max, count, dtype, endpoint=True)
+    found = measure(values)
+    wholes = values.astype(object)
+    total, squares = int(wholes.sum()), int((wholes * wholes).sum())
+    assert (found.count, found.minimum, found.maximum) == (count, values.min(), values.max())
+    assert found.mean == total / count
+    assert found.m2 == float(Fraction(squares * count - total * total, count))
+
+
 def test_integers_beyond_float64_stay_exact() -> None:
     found = measure(np.array([2**63 - 1, -(2**53) - 1, 5], np.int64)).merge(measure(np.array([7], np.int64)))
     assert (found.minimum, found.maximum) == (-(2**53) - 1, 2**63 - 1)

@@ -122,7 +122,10 @@ def test_every_block_once(tmp_path: Path, columns: int, rows: int, columns_rows:
     plan.__dict__["blocks"] = grid
     options, _ = beam_options(["--runner", LOCAL_RUNNER])
     with beam.Pipeline(options=options) as pipeline:
-        assert_that(pipeline | CreateReadBlocks(plan), equal_to(list(range(grid.count))))
+        blocks = list(range(grid.count))
+        assert_that(pipeline | "One" >> CreateReadBlocks(plan), equal_to([(b,) for b in blocks]), "EqualOne")
+        numbers = pipeline | "Many" >> CreateReadBlocks(plan, threads=2) | beam.FlatMap(list)
+        assert_that(numbers, equal_to(blocks), "EqualMany")
     # and every patch is in one run of one block
     patches = [
         p for b in range(grid.count) for run in grid.runs(b) for p in range(run.first, run.first + run.count)
