@@ -55,7 +55,7 @@ def without_numbers(text: str) -> list[str]:
 
 def test_importing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page("importing.md")
-    first, second, last = commands(text)
+    first, second, last, picture = commands(text)
     run(first)
     run(second)
     for kind in ("python", "yaml"):
@@ -68,6 +68,8 @@ def test_importing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     shown = text[text.index(last) + len(last) :].partition("```")[0].strip()
     assert without_numbers(printed) == without_numbers(shown)
+    run(picture)
+    assert Path("out/water.png").stat().st_size
     assert main(["import-image", "configs/import_image.yaml"]) == 0
     assert main(shlex.split("import-image out/export/scene --output out/map/scene")) == 0
 

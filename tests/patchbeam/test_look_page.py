@@ -29,14 +29,15 @@ const pen = new Proxy({}, {
   get: (target, key) => key in target ? target[key] : (...given) => { calls.push([key, ...given]); },
   set: (target, key, value) => { target[key] = value; return true; },
 });
-const element = (own) => ({ textContent: "", innerHTML: "", classList: { add() {}, remove() {} }, checked: true,
+const element = (own) => ({ textContent: "", innerHTML: "", checked: true,
+  classList: { add() {}, remove() {} },
   addEventListener(name, handler) { handlers[name] = handler; }, getContext: () => pen,
   getBoundingClientRect: () => ({ left: 0, top: 0 }), setPointerCapture() {}, clientWidth: 800,
   clientHeight: 600, ...own });
 const canvas = element(), about = element(), lines = element(), bar = element(), grid = element();
 const map = element({ querySelector: () => canvas });
-global.document = { getElementById: (id) => ({ export: { textContent: data }, map, about, lines, bar, grid })[id],
-  createElement: () => canvas };
+const named = { export: { textContent: data }, map, about, lines, bar, grid };
+global.document = { getElementById: (id) => named[id], createElement: () => canvas };
 global.location = { hash: "" };
 global.history = { replaceState(state, title, address) { global.address = address; } };
 global.window = { devicePixelRatio: 1, addEventListener() {} };
