@@ -1,7 +1,7 @@
 """Records of image patches straight into a batch: one copy a band.
 
 The headers between the values of one export's records are the same bytes in every record. They are
-compared with those of a record that has been parsed; when they are equal, the values lie where they did.
+compared with those of a parsed record; when they are equal, the values lie where they did.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class PatchDecoder:
         Args:
             data: of the record, without framing, its CRC already compared.
             targets: ``(channel, row, col)`` of each modality.
-            where: says which record it is, for errors.
+            where: says which record it is.
 
         Raises:
             CorruptRecord: it is no Example.
@@ -133,12 +133,10 @@ class PatchDecoder:
             targets: ``(record, channel, row, col)`` of each modality.
 
         Returns:
-            Whether they were decoded; where not, each has to be by :meth:`fill`, which says what is wrong.
+            Whether they were; where not, each has to be by :meth:`fill`, which says what is wrong.
         """
         layout = self._known(rows[0].data)
-        if layout is None or any(
-            (rows[1:, start:end] != rows[0, start:end]).any() for start, end, _ in layout.gaps
-        ):
+        if layout is None or any((rows[1:, a:b] != rows[0, a:b]).any() for a, b, _ in layout.gaps):
             return False
         between = rows.strides[0]
         for place in layout.places:

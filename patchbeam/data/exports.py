@@ -12,7 +12,8 @@ import numpy as np
 from patchbeam import storage
 from patchbeam.data.order import Ints
 from patchbeam.data.remote import NotThere, fetch, is_url, is_web
-from patchbeam.data.shardset import Shard, ShardSet
+from patchbeam.data.shardfile import Shard
+from patchbeam.data.shardset import ShardSet
 from patchbeam.errors import JobError
 from patchbeam.manifest import Manifest
 from patchbeam.mixer import Mixer
@@ -56,6 +57,7 @@ def open_export(
     cache: str | Path | None = None,
     offline: bool | None = None,
     sidecars: bool = True,
+    patches: bool = False,
 ) -> Export:
     """Finds the shards and sidecars of an export; where a manifest gives the counts no shard is opened.
 
@@ -68,9 +70,12 @@ def open_export(
         cache: folder of the cache of remote and inflated files.
         offline: whether nothing may be fetched.
         sidecars: whether to look for manifest and mixer.
+        patches: whether there is a record for each patch of the mixer.
 
     Raises:
         JobError: there are no shards, some are missing, a sidecar is damaged, or the split is not known.
+        CountMismatch: there are not as many records as the mixer says; of gzip files that cannot be sought
+            it is said when all of them have been read.
     """
     door = _Door(cache, offline)
     files = None if isinstance(source, str | PathLike) else [fspath(name) for name in source]
@@ -99,7 +104,8 @@ def open_export(
         name = prefix
     if found is not None:
         _check_split(found, split, name, listed=files is not None)
-    records = ShardSet(shards, root=cache, offline=offline)
+    total = placed.total_patches if patches and found is None and placed is not None else None
+    records = ShardSet(shards, name=name, records=total, root=cache, offline=offline)
     return Export(records=records, manifest=found, mixer=placed, split=split, first=first, name=name)
 
 

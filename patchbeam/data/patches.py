@@ -22,7 +22,7 @@ from patchbeam.data.memory import MEMORY
 from patchbeam.data.modality import Modality, Normalize, resolve
 from patchbeam.data.order import Ints
 from patchbeam.data.places import Affine6, PatchPlace, place_of_manifest, place_of_mixer
-from patchbeam.errors import CountMismatch, JobError
+from patchbeam.errors import JobError
 from patchbeam.manifest import Manifest, from_ranges
 from patchbeam.mixer import Mixer
 from patchbeam.records.parse import feature_kinds
@@ -76,13 +76,20 @@ class PatchDatabase(Database):
 
         Raises:
             JobError: no such export, band or split, or something that only the user knows has to be given.
-            CountMismatch: there are not as many records as the mixer or manifest says.
+            CountMismatch: there are not as many records as the mixer or manifest says; of gzip files that
+                cannot be sought it is said when all of them have been read.
             CorruptRecord: a record file is damaged; with file, record and byte.
         """
         if margin not in ("keep", "crop"):
             raise JobError(f"margin: {margin!r} is neither keep nor crop")
         export = open_export(
-            source, manifest=manifest, mixer=mixer, split=split, cache=cache, offline=offline
+            source,
+            manifest=manifest,
+            mixer=mixer,
+            split=split,
+            cache=cache,
+            offline=offline,
+            patches=True,
         )
         self.manifest = export.manifest
         self.mixer = export.mixer
@@ -224,18 +231,8 @@ def _without_manifest(
             "give "
             "mixer= or manifest=, or use RecordDatabase for records that are no image patches"
         )
-    if len(records) != mixer.total_patches:
-        counts = ", ".join(
-            f"{shard.name}: {n}"
-            for shard, n in zip(records.shards, np.diff(records.starts).tolist(), strict=True)
-        )
-        raise CountMismatch(
-            f"{export.name}: {len(records)} records ({counts}), but the mixer says {mixer.total_patches} "
-            "patches; "
-            "give all files of the export, or the mixer that belongs to them"
-        )
     return from_record(
-        feature_kinds(records[0]),
+        feature_kinds(records.first()),
         mixer.patch_width_height,
         kernel_width_height=kernel,
         depths=depths,

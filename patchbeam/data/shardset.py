@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import shutil
 import threading
-import uuid
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,40 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchbeam import storage
-from patchbeam.data.cachedir import cache_root, locked, must_be_inflated, short_digest
 from patchbeam.data.database import digest
+from patchbeam.data.inorder import InOrder, Stream
 from patchbeam.data.order import Ints
-from patchbeam.data.remote import fetch, is_url
-from patchbeam.errors import CorruptRecord, CountMismatch
+from patchbeam.data.shardfile import Shard, index_shard, reads_in_order
+from patchbeam.errors import CountMismatch
 from patchbeam.pool import Pool, core_count
 from patchbeam.records.crc import masked_crc, masked_crcs
 from patchbeam.records.files import RecordFiles
-from patchbeam.records.index import FileIndex, index_file
 from patchbeam.records.view import map_file
 
+_STATE = ("shards", "_name", "_records", "_counts", "_root", "_offline")
 Rows = NDArray[np.uint8]
 # Records are compared with their CRCs, and copied, so many at once that they stay in the processor's cache.
 _GROUP_BYTES = 1 << 18
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shard:
-    """One record file, and what its manifest says of it.
-
-    Attributes:
-        name: a local path or a URL.
-        records: how many it holds, where that is known.
-        stored_bytes: its size, where that is known.
-        crc32c: of its bytes, in base64, where that is known.
-        members: stored bytes and records of its gzip members, where they are known.
-    """
-
-    name: str
-    records: int | None = None
-    stored_bytes: int | None = None
-    crc32c: str | None = None
-    members: tuple[Ints, Ints] | None = None
 
 
 class ShardSet:
@@ -58,35 +33,92 @@ class ShardSet:
 
     Attributes:
         shards: in order.
-        starts: ``(shards + 1,)`` number of the first record of each shard, and of all.
     """
 
+    _starts: Ints | None
+
     def __init__(
-        self, shards: Sequence[Shard], *, root: str | Path | None = None, offline: bool | None = None
+        self,
+        shards: Sequence[Shard],
+        *,
+        name: str,
+        records: int | None = None,
+        root: str | Path | None = None,
+        offline: bool | None = None,
     ) -> None:
-        """Opens nothing where the manifest gives the counts; else indexes every shard.
+        """Opens nothing where the counts are known; else indexes the shards that can be sought.
+
+        Args:
+            shards: in order.
+            name: of the export, for messages.
+            records: of all shards, where a mixer says it.
+            root: of the cache.
+            offline: whether nothing may be fetched.
 
         Raises:
             CorruptRecord: a shard that has to be indexed is damaged; with file, record and byte.
+            CountMismatch: there are more or fewer records than ``records``.
             ReadFailed: one cannot be read.
         """
         self.shards = tuple(shards)
+        self._name = name
+        self._records = records
         self._root = root
         self._offline = offline
+        self._counts = [shard.records for shard in self.shards]
         self._start()
-        counts = [shard.records for shard in self.shards]
-        if None in counts:
-            with Pool(min(core_count(), len(counts))) as pool:
-                counts = list(pool.map(lambda at: len(self.open(at)), range(len(counts))))
-        self.starts: Ints = np.cumsum([0, *(count or 0 for count in counts)], dtype=np.int64)
+        lazy = [
+            at
+            for at, n in enumerate(self._counts)
+            if n is None and records is not None and self._streamed(at)
+        ]
+        self._count_all(lazy)
+        if not lazy:
+            _ = self.starts
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return int(self.starts[-1]) if self._records is None else self._records
 
-    def locate(self, record: int) -> tuple[int, int]:
-        """Returns the position of the shard that holds a record, and the record's number in it."""
-        at = int(self.starts.searchsorted(record, "right")) - 1
-        return at, record - int(self.starts[at])
+    @property
+    def starts(self) -> Ints:
+        """``(shards + 1,)`` number of the first record of each shard, and of all.
+
+        Raises:
+            CorruptRecord: a shard that has to be indexed for it is damaged.
+            CountMismatch: there are more or fewer records than the mixer says.
+        """
+        if self._starts is None:
+            self._count_all()
+            starts: Ints = np.cumsum([0, *(count or 0 for count in self._counts)], dtype=np.int64)
+            if self._records is not None and starts[-1] != self._records:
+                counts = ", ".join(f"{s.name}: {n}" for s, n in zip(self.shards, self._counts, strict=True))
+                raise CountMismatch(
+                    f"{self._name}: {starts[-1]} records ({counts}), but the mixer says {self._records} "
+                    "patches; give all files of the export, or the mixer that belongs to them"
+                )
+            self._starts = starts
+        return self._starts
+
+    def _count_all(self, but: Sequence[int] = ()) -> None:
+        unknown = [at for at, count in enumerate(self._counts) if count is None and at not in but]
+        if unknown:
+            with Pool(min(core_count(), len(unknown))) as pool:
+                for at, files in zip(unknown, pool.map(self.open, unknown), strict=True):
+                    self._counts[at] = len(files)
+
+    def _place(self, record: int) -> tuple[int, int]:
+        """Returns the shard that holds a record, and its number there, as far as shards have been counted.
+
+        Past the last shard the shard is one that there is not.
+        """
+        if self._starts is not None:
+            at = int(self._starts.searchsorted(record, "right")) - 1
+            return at, record - int(self._starts[at])
+        for at, count in enumerate(self._counts):
+            if count is None or record < count:
+                return at, record
+            record -= count
+        return len(self._counts), record
 
     def __getitem__(self, record: int) -> memoryview:
         """Returns the data of a record, its CRC compared.
@@ -96,19 +128,59 @@ class ShardSet:
         """
         if not 0 <= record < len(self):
             raise IndexError(f"record {record} of {len(self)}")
-        at, number = self.locate(record)
+        _ = self.starts
+        at, number = self._place(record)
         return self.open(at)[number]
 
+    def first(self) -> memoryview:
+        """Returns the data of the first record, which costs no more than that."""
+        data = self._in_order.peek(0) if self._open[0] is None else None
+        return self[0] if data is None else memoryview(data)
+
     def blocks(self, records: Ints) -> Generator[memoryview | Rows]:
-        """Yields the data of records, their CRC compared; faster than one by one.
+        """Yields the data of records, their CRC compared; faster than one by one. To be closed.
+
+        Gzip files that cannot be sought are read as they are the first time that they are asked for in order.
 
         Yields:
-            The data of the next record; or of several as uint8 ``(record, byte)``, where they lie one after
-            the other in a plain file and have one size.
+            The data of the next record, good until the next is asked for; or of several as uint8
+            ``(record, byte)``, where they lie one after the other in a plain file and have one size.
 
         Raises:
             CorruptRecord: the next record is damaged; with file, record and byte.
+            CountMismatch: there are more or fewer records than the mixer or manifest says.
         """
+        if None in self._open and bool((np.diff(records) == 1).all()):
+            return self._through(int(records[0]), int(records[-1]) + 1)
+        return self._anywhere(records)
+
+    def _through(self, record: int, stop: int) -> Generator[memoryview | Rows]:
+        while record < stop:
+            at, number = self._place(record)
+            if at == len(self.shards):
+                if self._starts is not None:
+                    raise IndexError(f"record {record} of {len(self)}")
+                _ = self.starts  # which says that there are too few
+                continue
+            count = self._counts[at]
+            if count is None and at + 1 == len(self.shards) and self._records is not None:
+                count = self._records - record + number
+            end = stop if count is None else min(stop, record - number + count)
+            if self._open[at] is None:
+                last = count is not None and record - number + count == end
+                taken = yield from self._in_order.take(at, number, end - record, last=last)
+                record += taken
+                stream = self._in_order.streams.get(at)
+                if stream is not None and stream.ended:
+                    if self._counts[at] is None:
+                        self._counts[at] = stream.position
+                    if number + taken >= stream.position == self._counts[at]:
+                        continue  # the others are in the next shard
+            if record < end:
+                yield from self._anywhere(np.arange(record, end))
+                record = end
+
+    def _anywhere(self, records: Ints) -> Generator[memoryview | Rows]:
         shards = self.starts.searchsorted(records, "right") - 1
         numbers = records - self.starts[shards]
         apart = np.flatnonzero((np.diff(records) != 1) | (np.diff(shards) != 0)) + 1
@@ -125,13 +197,14 @@ class ShardSet:
 
     def where(self, record: int) -> str:
         """Returns file and number of a record, for messages."""
-        at, number = self.locate(record)
+        at, number = self._place(record)
         return f"{self.shards[at].name}, record {number}"
 
     @property
     def fingerprint(self) -> str:
         """A digest of the shards' names, counts and, where known, checksums."""
-        return digest([(s.name.rpartition("/")[2], s.crc32c) for s in self.shards], self.starts.tolist())
+        counts = self.starts.tolist() if self._records is None else self._records
+        return digest([(s.name.rpartition("/")[2], s.crc32c) for s in self.shards], counts)
 
     def open(self, at: int) -> RecordFiles:
         """Returns the records of one shard.
@@ -150,11 +223,12 @@ class ShardSet:
         try:
             found = self._open[at]
             if found is None:
-                index = self._index(self.shards[at])
+                index = index_shard(self.shards[at], self._root, self._offline)
                 if index.record_size and index.records:
                     whole = np.frombuffer(map_file(index.path), np.uint8, index.records * index.record_size)
                     self._rows[at] = whole.reshape(index.records, index.record_size)
                 found = self._open[at] = RecordFiles([index])
+                self._in_order.drop(at)
         finally:
             lock.release()
         return found
@@ -166,66 +240,24 @@ class ShardSet:
                     self.open(at)
                 return
 
-    def _index(self, shard: Shard) -> FileIndex:
-        path = shard.name
-        if is_url(path):
-            path = str(
-                fetch(
-                    shard.name,
-                    root=self._root,
-                    size_bytes=shard.stored_bytes,
-                    crc32c=shard.crc32c,
-                    offline=self._offline,
-                )
-            )
-        size = storage.stat(path).size_bytes
-        if shard.stored_bytes is not None and size != shard.stored_bytes:
-            raise CountMismatch(
-                f"{shard.name}: has {size} bytes, its manifest says {shard.stored_bytes}; it was cut short "
-                "or "
-                "replaced: copy the export again"
-            )
-        try:
-            inflate = must_be_inflated(path)
-            index = (
-                self._inflated(path) if inflate else index_file(path, spool_folder="", members=shard.members)
-            )
-        except CorruptRecord as error:
-            raise CorruptRecord(error.what, file=shard.name, record=error.record, byte=error.byte) from None
-        if shard.records is not None and index.records != shard.records:
-            raise CountMismatch(
-                f"{shard.name}: has {index.records} records, its manifest says {shard.records}; copy the "
-                "export again"
-            )
-        return dataclasses.replace(index, name=shard.name)
+    def _stream(self, at: int) -> Stream | None:
+        """Returns a shard as one to be read from its start, if it is best read so."""
+        name = self.shards[at].name
+        return Stream(name, name) if self._streamed(at) else None
 
-    def _inflated(self, path: str) -> FileIndex:
-        """Returns the index of a plain copy of a gzip file, which is made once and kept."""
-        stat = os.stat(path)
-        folder = cache_root(self._root) / "inflated"
-        key = short_digest(os.path.realpath(path), stat.st_size, stat.st_mtime_ns)
-        copy = folder / f"{key}-{Path(path).name.removesuffix('.gz')}"
-        if not copy.exists():
-            with locked(copy):
-                if not copy.exists():
-                    # made under a name of its own, so that what is killed leaves no half copy behind
-                    part = folder / f"part-{uuid.uuid4().hex[:8]}"
-                    try:
-                        spooled = index_file(path, spool_folder=str(part))
-                        os.replace(spooled.path, copy)
-                    finally:
-                        shutil.rmtree(part, ignore_errors=True)
-                    return dataclasses.replace(spooled, path=str(copy))
-        return dataclasses.replace(index_file(str(copy), spool_folder=str(folder)), path=str(copy))
+    def _streamed(self, at: int) -> bool:
+        return self._open[at] is None and reads_in_order(self.shards[at], self._root)
 
     def _start(self) -> None:
+        self._starts = None
+        self._in_order = InOrder(self._stream, len(self.shards))
         self._open: list[RecordFiles | None] = [None] * len(self.shards)
         # of plain files of records of one size: the framed records
         self._rows: list[Rows | None] = [None] * len(self.shards)
         self._locks = [threading.Lock() for _ in self.shards]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("shards", "starts", "_root", "_offline")}
+        return {key: getattr(self, key) for key in _STATE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -120,7 +120,11 @@ def record_offsets(data: Buffer, *, name: str | None = None, first: int = 0) -> 
 
 
 def read_records(
-    source: str | PathLike[str] | BinaryIO, *, check: bool = True, name: str | None = None
+    source: str | PathLike[str] | BinaryIO,
+    *,
+    check: bool = True,
+    name: str | None = None,
+    reuse: bool = False,
 ) -> Iterator[memoryview]:
     """Reads the data of every record of a file, plain or gzip by its content, in bounded memory.
 
@@ -128,6 +132,7 @@ def read_records(
         source: a path, or a file open for reading in binary.
         check: whether to compare the data with its CRC. Lengths are always checked.
         name: of the file, for errors; by default the path.
+        reuse: whether the data of a record may be overwritten when the next one is asked for.
 
     Yields:
         The data of each record. A view that is kept keeps up to 1 MiB round it.
@@ -139,12 +144,12 @@ def read_records(
     """
     if isinstance(source, (str, PathLike)):
         with open(source, "rb") as file:
-            yield from read_records(file, check=check, name=name or fspath(source))
+            yield from read_records(file, check=check, name=name or fspath(source), reuse=reuse)
         return
     record = position = 0
     known: dict[bytes, int] = {}
     try:
-        stream = _Stream(_chunks(source))
+        stream = _Stream(_chunks(source), reuse)
         while not stream.at_end():
             header = stream.peek(12)
             length = known.get(header)
@@ -233,8 +238,10 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 class _Stream:
     """Takes byte counts from a row of chunks; a view of the chunk where that is possible."""
 
-    def __init__(self, chunks: Iterator[bytes]) -> None:
+    def __init__(self, chunks: Iterator[bytes], reuse: bool) -> None:
         self._chunks = chunks
+        self._reuse = reuse
+        self._joined = memoryview(b"")
         self._chunk = b""
         self._view = memoryview(b"")
         self._at = 0
@@ -262,10 +269,23 @@ class _Stream:
         if end <= len(self._chunk):
             self._at = end
             return self._view[start:end]
+        if size <= len(self._joined):
+            return self._fill(size)
         parts = []
         missing = size
         while missing and not self.at_end():
             parts.append(self._view[self._at : self._at + missing])
             self._at += len(parts[-1])
             missing -= len(parts[-1])
+        if self._reuse and not missing:
+            self._joined = memoryview(bytearray(size))  # for the next
         return memoryview(b"".join(parts))
+
+    def _fill(self, size: int) -> memoryview:
+        have = 0
+        while have < size and not self.at_end():
+            part = self._view[self._at : self._at + size - have]
+            self._joined[have : have + len(part)] = part
+            self._at += len(part)
+            have += len(part)
+        return self._joined[:have]
