@@ -45,7 +45,7 @@ def estimate_text(plan: ExportPlan, estimate: Estimate, prices: Prices, table: l
         (
             "measured",
             f"{count} of {estimate.blocks_in_all} read blocks (seed {estimate.seed}, {threads}): "
-            f"{least:.3g} to {most:.3g} s each; {_parts(estimate)}",
+            f"{f'{least:.3g} s' if count == 1 else f'{least:.3g} to {most:.3g} s each'}; {_parts(estimate)}",
         ),
         ("time", f"{_between(estimate.seconds, _time)} on this machine"),
         ("records", _between(estimate.records, lambda n: f"{n:.0f}", sure=sure)),
@@ -69,7 +69,8 @@ def estimate_text(plan: ExportPlan, estimate: Estimate, prices: Prices, table: l
     lines += _table(prices, table)
     lines += [
         "Assumed: a worker's core is as fast as one here and reads as fast; one process a core;",
-        f"{prices.startup_minutes:g} minutes of start are paid for each worker. --prices FILE changes this.",
+        f"{prices.startup_minutes:g} minutes of start are paid for each worker.",
+        f"Prices are {_origin(prices)}; --prices FILE takes others.",
     ]
     return "\n".join(lines)
 
@@ -114,6 +115,10 @@ def estimate_json(estimate: Estimate, prices: Prices, table: list[Cost]) -> dict
             for one in table
         ],
     }
+
+
+def _origin(prices: Prices) -> str:
+    return f"those of {prices.source}, to be looked up again" if prices.source else "those of your file"
 
 
 def _time(seconds: float) -> str:

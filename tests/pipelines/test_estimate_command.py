@@ -68,6 +68,15 @@ def test_own_prices(place: Place) -> None:
     assert "cost (EUR)" in outcome.out and "big" in outcome.out and "n1-standard" not in outcome.out
 
 
+def test_the_prices_of_the_package_are_those_of_beam() -> None:
+    beam = pytest.importorskip("apache_beam.testing.load_tests.dataflow_cost_consts")
+    here = load_prices(None)
+    assert here.region == "us-central1" and here.currency == "USD"
+    assert here.vcpu_hour == beam.VCPU_PER_HR_BATCH
+    assert here.memory_gib_hour == beam.MEM_PER_GB_HR_BATCH
+    assert here.disk_gib_hour == beam.PD_PER_GB_HR
+
+
 def test_what_workers_cost(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(prices()))
     small, big = costs(load_prices(str(tmp_path / "p.yaml")), 3600.0, 1 << 30, 10)
