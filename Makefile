@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Is the interpreter one that Patchbeam supports, and can it make a virtual environment?
 PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import venv, ensurepip
 
-.PHONY: help demo test test-long lint docs clean distclean
+.PHONY: help demo test test-long test-flink lint docs clean distclean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -33,6 +33,9 @@ test: $(VENV)/.test ## run the bounded test suite
 
 test-long: $(VENV)/.test ## run every test, the long ones too
 	HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 1800 $(PYTEST_ARGS)
+
+test-flink: $(VENV)/.test ## run jobs on a real Flink (fetched through PyPI and Maven; needs Java)
+	$(BIN)/python tests/flink.py $(PYTEST_ARGS)
 
 lint: $(VENV)/.lint $(VENV)/.docs ## check style, types and the documentation's links
 	$(BIN)/ruff check .

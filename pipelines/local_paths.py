@@ -12,9 +12,9 @@ from pipelines.beam_options import is_local
 
 _ELSEWHERE = {"DataflowRunner"}
 # options that name the machine where the work is done
-_MASTERS = ("flink_master", "spark_master_url")
+_MASTERS = ("flink_master", "spark_master_url", "job_endpoint")
 _HERE = re.compile(
-    r"\[(local|auto|collection)\]|local(\[.*\])?|(\w+://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:.*)?"
+    r"embed|\[(local|auto|collection)\]|local(\[.*\])?|(\w+://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:.*)?"
 )
 
 

@@ -142,6 +142,9 @@ def test_two_jobs_to_one_prefix_at_once(place: Place) -> None:
         (["--runner=FlinkRunner", "--flink_master=localhost:8081"], False),
         (["--runner=FlinkRunner", "--flink_master=127.0.0.1:8081"], False),
         (["--runner=FlinkRunner", "--flink_master=flink.example.org:8081"], True),
+        (["--runner=PortableRunner", "--job_endpoint=localhost:8099"], False),
+        (["--runner=PortableRunner", "--job_endpoint=embed"], False),
+        (["--runner=PortableRunner", "--job_endpoint=jobs.example.org:8099"], True),
         (["--runner=FlinkRunner", "--flink_master=localhost.example.org:8081"], True),
     ],
 )

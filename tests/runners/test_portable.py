@@ -6,13 +6,16 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from flink import JOB_SERVER, flink_arguments
 from job_services import Pool, job_service, worker_pool
-from prism import prism_arguments
+from prism import MODULE, prism_arguments
 from processes import HAVE_PROC
 from refusals import command
 from runner_jobs import EXPORT, IMPORT, Work, check_killed, check_same, make_work
+from shared import ROOT
 
 from pipelines import progress
 
@@ -58,9 +61,31 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> Work:
     return make_work(tmp_path_factory.mktemp("larger"), scale=4)
 
 
-@pytest.mark.parametrize("job", [EXPORT, IMPORT])
-def test_the_same_bytes(beams_own: Runner, work: Work, job: str) -> None:
-    check_same(work, job, beams_own.beam)
+def test_the_same_bytes(beams_own: Runner, work: Work) -> None:
+    check_same(work, EXPORT, beams_own.beam)
+
+
+def test_flinks_options(beams_own: Runner, work: Work, tmp_path: Path) -> None:
+    """They are taken, and a job server that stands already is used, whatever it hands the work to."""
+    flink = flink_arguments(8081, tmp_path / "not needed.jar")
+    check_same(work, IMPORT, (*flink, *beams_own.beam[1:]))
+
+
+def test_the_page_names_the_same_options(pool: Pool) -> None:
+    text = (ROOT / "docs" / "running.md").read_text()
+    sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
+    service = ("--runner=PortableRunner", "--job_endpoint=", "--service_port=", "--port=")
+    for title, arguments in {
+        "Flink": (*flink_arguments(8081, Path("x.jar")), *pool.arguments, "--service_port="),
+        "Any portable runner": (*service, *pool.arguments),
+        "Prism": ("--runner=PrismRunner", "--prism_location="),
+    }.items():
+        for argument in arguments:
+            name, _, value = argument.partition("=")
+            shown = f"{name}={value}" if value.isalpha() else f"{name}="
+            assert shown in sections[title], f"{title}: {shown}"
+    assert MODULE.partition("@")[0] in sections["Prism"]
+    assert JOB_SERVER.rpartition(":")[0] in sections["Flink"]
 
 
 @pytest.mark.long
