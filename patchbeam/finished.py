@@ -28,6 +28,9 @@ from patchbeam.storage import FileStat
 _THREADS = 16
 _RUN = ".run"
 
+DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+"""What comes of a descriptor that is damaged, or was written by other hands."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Finished:
@@ -126,9 +129,12 @@ def _pieces_of(paths: Iterable[str], files: Mapping[str, FileStat]) -> list[Piec
     for path in paths:
         try:
             pieces.extend(map(_piece_from_json, from_text(storage.read_bytes(path))))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, *DAMAGE):
             return None
-    return pieces if all(_is_whole(piece, files) for piece in pieces) else None
+    try:
+        return pieces if all(_is_whole(piece, files) for piece in pieces) else None
+    except DAMAGE:
+        return None
 
 
 def _is_whole(piece: Piece, files: Mapping[str, FileStat]) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from patchbeam import storage
-from patchbeam.finished import from_text, to_text
+from patchbeam.errors import WriteFailed
+from patchbeam.finished import DAMAGE, from_text, to_text
 from patchbeam.retry import retrying
 from patchbeam.shards import AssembledShard, Shard
 
@@ -51,9 +52,9 @@ def find_shard(folder: str, shard: Shard, profile: str | None) -> AssembledShard
         made_of, value = from_text(storage.read_bytes(path))
         members = np.frombuffer(base64.b64decode(value["members"]), "<i8").astype(np.int64).reshape(-1, 2)
         done = AssembledShard(**{**value, "members": members})
-    except (ValueError, KeyError, TypeError):
+    except DAMAGE:
         return None
-    if made_of != _made_of(shard, profile):
+    if made_of != _made_of(shard, profile) or not isinstance(done.path, str):
         return None
     place = done.path
     if not storage.exists(place):
@@ -73,11 +74,21 @@ def begin_publication(folder: str, names: Sequence[str]) -> None:
 
 
 def end_publication(folder: str) -> None:
-    """Deletes the temporary prefix; the note that publication has begun goes last."""
+    """Deletes the temporary prefix; the note that publication has begun goes last.
+
+    Raises:
+        WriteFailed: something of it cannot be deleted; everything else has been.
+    """
     note = storage.join(folder, _PUBLISHING)
+    failure: WriteFailed | None = None
     for path in storage.list_names(storage.join(folder, "")):
         if path != note:
-            retrying(partial(storage.delete, path))
+            try:
+                retrying(partial(storage.delete, path))
+            except WriteFailed as error:
+                failure = failure or error
+    if failure is not None:
+        raise failure
     retrying(partial(storage.delete_tree, folder))
 
 
@@ -87,10 +98,10 @@ def published_names(folder: str) -> list[str] | None:
     if not storage.exists(path):
         return None
     try:
-        names: list[str] = from_text(storage.read_bytes(path))
-    except ValueError:
+        names = from_text(storage.read_bytes(path))
+    except DAMAGE:
         return None
-    return names
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
 def _path(folder: str, number: int) -> str:

@@ -8,6 +8,7 @@ when its process was of this machine and is gone.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import logging
 import os
@@ -144,7 +145,7 @@ class OutputLock:
                 "--resume takes over and goes on where it stopped"
             )
         # of several runs that see the same dead one, exactly one can make this file
-        claim = f"{path}.{str(held.get('token'))[:32]}"
+        claim = f"{path}.{_digest(held.get('token'))}"
         try:
             storage.create_new(claim, self.ticket.token.encode())
         except OutputExists as error:
@@ -178,9 +179,14 @@ def _read(path: str) -> dict[str, Any] | None:
         if error.errno != errno.ENOENT:
             raise
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         held = None
     return held if isinstance(held, dict) else {}
+
+
+def _digest(token: object) -> str:
+    """Returns what can be part of a file's name, whatever a damaged lock holds."""
+    return hashlib.sha256(str(token).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _machine() -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from patchbeam.patches import PatchGrid
 
+_MOST = 1 << 62
 Affine6 = tuple[float, float, float, float, float, float]
 
 
@@ -254,4 +255,6 @@ def _positive(value: Any, key: str) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise JobError(f"{key}: {short(value)} is not a whole number above 0")
+    if value > _MOST:
+        raise JobError(f"{key}: {short(value)} is more than any export has")
     return value

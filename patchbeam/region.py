@@ -20,7 +20,7 @@ from shapely import Geometry
 
 from patchbeam.affines import Coords
 from patchbeam.crs import describe, longitude_period, parse_crs
-from patchbeam.errors import GridError, nearest
+from patchbeam.errors import GridError, nearest, short
 from patchbeam.outline import join_shifts, project_path, project_ring, shift_towards
 
 Box = tuple[float, float, float, float]
@@ -122,8 +122,8 @@ def _geometries(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
     if not isinstance(value, Mapping):
         raise GridError(f"{where}: {str(value)[:80]!r} is not a GeoJSON object")
     kind = value.get("type")
-    if kind in _DEPTHS:
-        yield str(kind), value.get("coordinates"), f"{where}.coordinates"
+    if isinstance(kind, str) and kind in _DEPTHS:
+        yield kind, value.get("coordinates"), f"{where}.coordinates"
     elif kind == "Feature":
         if value.get("geometry") is not None:  # RFC 7946 lets a feature have none
             yield from _geometries(value["geometry"], f"{where}.geometry")
@@ -137,7 +137,7 @@ def _geometries(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
     else:
         known = (*_DEPTHS, *_OTHERS)
         raise GridError(
-            f"{where}.type: {kind!r} is not a GeoJSON type{nearest(str(kind), known)}; known are "
+            f"{where}.type: {short(kind)} is not a GeoJSON type{nearest(str(kind), known)}; known are "
             + ", ".join(known)
         )
 
@@ -174,7 +174,7 @@ def _positions(value: Any, where: str) -> Coords:
     for i, position in enumerate(_list(value, where)):
         pair = _list(position, f"{where}[{i}]")
         if len(pair) < 2:
-            raise GridError(f"{where}[{i}]: {list(pair)} is not a position [x, y]")
+            raise GridError(f"{where}[{i}]: {short(list(pair))} is not a position [x, y]")
         out.append((_number(pair[0], f"{where}[{i}][0]"), _number(pair[1], f"{where}[{i}][1]")))
     return np.array(out, dtype=np.float64).reshape(-1, 2)
 
@@ -187,7 +187,7 @@ def _list(value: Any, where: str) -> Sequence[Any]:
 
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise GridError(f"{where}: {value!r} is not a number")
+        raise GridError(f"{where}: {short(value)} is not a number")
     try:
         number = float(value)
     except OverflowError:
@@ -204,9 +204,10 @@ def _crs_member(value: Mapping[str, Any], key: str) -> CRS | None:
     member = value.get("crs")
     if member is None:
         return None
-    name = member.get("properties", {}).get("name") if isinstance(member, Mapping) else None
+    told = member.get("properties") if isinstance(member, Mapping) else None
+    name = told.get("name") if isinstance(told, Mapping) else None
     if not isinstance(name, str):
-        raise GridError(f"{key}.crs: {member!r} names no CRS; leave it out and give grid.regionCrs")
+        raise GridError(f"{key}.crs: {short(member)} names no CRS; leave it out and give grid.regionCrs")
     return parse_crs(name, f"{key}.crs")
 
 
@@ -244,16 +245,16 @@ def _unwrap_ring(ring: Coords, period: float) -> Coords:
     An edge of exactly one turn (the globe drawn from -180 to 180) stays one, unless taking it the short
     way leaves a ring with an area. A ring round a pole ends a turn from where it starts.
     """
-    short = _unwrap(ring, period)
-    if short[:, 0].min() < -period / 2 and ring[:, 0].min() >= -period / 2:
-        short[:, 0] += period
-    if np.ptp(short[:, 0]) > 0 and abs(short[-1, 0] - short[0, 0]) < period / 2:
-        return short
+    wrapped = _unwrap(ring, period)
+    if wrapped[:, 0].min() < -period / 2 and ring[:, 0].min() >= -period / 2:
+        wrapped[:, 0] += period
+    if np.ptp(wrapped[:, 0]) > 0 and abs(wrapped[-1, 0] - wrapped[0, 0]) < period / 2:
+        return wrapped
     steps = np.diff(ring[:, 0])
     turns = np.where(np.abs(steps) >= period * (1 - 1e-12), 0, -np.round(steps / period))
     kept = ring.copy()
     kept[1:, 0] += np.cumsum(turns) * period
-    return kept if abs(kept[-1, 0] - kept[0, 0]) < period / 2 else short
+    return kept if abs(kept[-1, 0] - kept[0, 0]) < period / 2 else wrapped
 
 
 def _unwrap(path: Coords, period: float) -> Coords:

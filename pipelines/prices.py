@@ -8,18 +8,19 @@ from datetime import date
 from importlib import resources
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from patchbeam.errors import JobError
 from pipelines.jobfile.messages import describe_all
+from pipelines.jobfile.yamltext import parse_yaml
 
 _PROCESS_GIB = 0.35
 """Memory of a worker process with its libraries, before it holds a pixel."""
 
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_MOST = 1_000_000
+Price = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Amount = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class _Model(BaseModel):
@@ -30,7 +31,7 @@ class WorkerType(_Model):
     """A kind of machine: its name, cores and memory."""
 
     name: str
-    vcpus: Annotated[int, Field(ge=1)]
+    vcpus: Annotated[int, Field(ge=1, le=_MOST)]
     memory_gib: Amount
 
 
@@ -46,7 +47,7 @@ class Prices(_Model):
     disk_gib_hour: Price
     disk_gib_per_worker: Price
     startup_minutes: Price
-    workers: Annotated[int, Field(ge=1)]
+    workers: Annotated[int, Field(ge=1, le=_MOST)]
     worker_types: Annotated[tuple[WorkerType, ...], Field(min_length=1)]
 
 
@@ -82,11 +83,9 @@ def load_prices(path: str | None) -> Prices:
         else:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
-        return Prices.model_validate(yaml.safe_load(text))
+        return Prices.model_validate(parse_yaml(text, f"--prices: {path}"))
     except (OSError, UnicodeDecodeError) as error:
         raise JobError(f"--prices: {path} cannot be read: {getattr(error, 'strerror', error)}") from None
-    except yaml.YAMLError as error:
-        raise JobError(f"--prices: {path} is not YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         said = "; ".join(describe_all(Prices, error.errors()))
         raise JobError(f"--prices: {path}: {said}") from None

@@ -44,7 +44,7 @@ class DType:
             return DTYPES[named]
         try:
             found = np.dtype(named)
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):
             raise JobError(
                 f"{named!r} is not a type; types are {', '.join(DTYPES)}{nearest(str(named), DTYPES)}"
             ) from None

@@ -6,9 +6,11 @@ files and folders below the target are made; everything else is refused, and wha
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -21,6 +23,8 @@ from patchbeam.data.errors import DataError
 from patchbeam.errors import WriteFailed
 
 _CHUNK = 1 << 20
+_WRONG = (ValueError, IndexError, KeyError, TypeError, OverflowError, RuntimeError, struct.error)
+_DAMAGE = (*_WRONG, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 def extract(archive: Path, folder: Path) -> None:
@@ -42,7 +46,9 @@ def extract(archive: Path, folder: Path) -> None:
         else:
             with tarfile.open(archive) as tar:
                 _extract_tar(tar, archive, folder)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
+    except DataError:
+        raise
+    except _DAMAGE as error:
         raise DataError(f"{archive.name}: no tar or zip archive, or a damaged one: {error}") from None
     except OSError as error:
         if isinstance(error, WriteFailed):

@@ -72,7 +72,8 @@ class RecordDatabase(Database):
         if not len(self.records):
             raise EmptyDatabase(f"{export.name}: the set has no items")
         self.schema = SetSchema.from_json(about, export.name)
-        self.place, self.patch_indices = _place(about, export.first, len(self.records))
+        items = sum(shard.records for shard in export.manifest.shards)
+        self.place, self.patch_indices = _place(about, export.first, len(self.records), items)
         self._codec = ItemCodec(self.schema)
         self._decoders = threading.local()
 
@@ -143,7 +144,8 @@ def place_to_json(place: PatchPlace, indices: Ints) -> dict[str, Any]:
     }
 
 
-def _place(about: dict[str, Any], first: int, count: int) -> tuple[PatchPlace | None, Ints]:
+def _place(about: dict[str, Any], first: int, count: int, items: int) -> tuple[PatchPlace | None, Ints]:
+    """Returns where the items lie of which ``count`` of the set's ``items`` are read, from ``first`` on."""
     found = about.get("place")
     if not isinstance(found, dict):
         return None, np.arange(count, dtype=np.int64)
@@ -155,11 +157,19 @@ def _place(about: dict[str, Any], first: int, count: int) -> tuple[PatchPlace | 
             crs=found["crs"],
             affine=tuple(found["affine"]),
         )
-        indices = (
-            np.asarray(from_ranges([tuple(pair) for pair in found["ranges"]]), np.int64)
-            if "ranges" in found
-            else np.array(found["patches"], np.int64)
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        if "ranges" in found:
+            pairs = [(int(start), int(length)) for start, length in found["ranges"]]
+            # before memory is taken for them
+            if (
+                min((min(pair) for pair in pairs), default=0) < 0
+                or sum(length for _, length in pairs) != items
+            ):
+                raise ValueError(f"its ranges do not make the {items} items of the set")
+            indices = from_ranges(pairs)
+        else:
+            indices = np.array(found["patches"], np.int64)
+            if indices.shape != (items,):
+                raise ValueError(f"its patches are not those of the {items} items of the set")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise JobError(f"dataset.place: {type(error).__name__}: {error}; the manifest is damaged") from None
     return place, indices[first : first + count]

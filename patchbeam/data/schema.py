@@ -22,7 +22,7 @@ from patchbeam.data.database import Database, Spec
 from patchbeam.data.dtypes import DType
 from patchbeam.data.errors import DataError
 from patchbeam.data.tensor import Tensor
-from patchbeam.errors import JobError, nearest
+from patchbeam.errors import JobError, nearest, short
 from patchbeam.manifest import WireType
 
 Profile = Literal["ee", "typed", "packed"]
@@ -136,10 +136,15 @@ class SetSchema:
                 for entry in value["modalities"]
             )
             schema = cls(profile=value["profile"], fields=fields)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise JobError(
                 f"{where}: dataset: {type(error).__name__}: {error}; the manifest is damaged"
             ) from None
+        if schema.profile not in get_args(Profile):
+            raise JobError(
+                f"{where}: dataset: profile {short(schema.profile)} is not known; use the version that wrote "
+                "it, or a newer one"
+            )
         for field in schema.fields:
             if field.wire not in get_args(WireType) or field.encoding not in get_args(Encoding):
                 raise JobError(

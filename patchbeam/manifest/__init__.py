@@ -31,7 +31,7 @@ from patchbeam.manifest.entries import (
     WireType,
     ranges_field,
 )
-from patchbeam.manifest.jsonform import Entry, encode, layout, number, read_entry
+from patchbeam.manifest.jsonform import Entry, encode, layout, number, parse, read_entry
 from patchbeam.manifest.ranges import from_ranges, to_ranges
 from patchbeam.manifest.sources import ManifestFile, ManifestQuality, ManifestSource, ManifestVector
 from patchbeam.options import SPELLINGS, FormatOptions
@@ -157,7 +157,7 @@ class Manifest(Entry):
                 message names file and key path.
         """
         try:
-            root = json.loads(text.encode() if isinstance(text, str) else text)
+            root = parse(text)
         except (ValueError, RecursionError) as error:
             raise JobError(f"{name}: not a manifest, because it is not JSON: {error}") from None
         try:

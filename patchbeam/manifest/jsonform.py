@@ -167,7 +167,10 @@ def _decode_one_of(value: Any, kinds: tuple[Any, ...], path: str) -> Any:
         return _NOT_FINITE[value]
     for kind in kinds:
         if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise JobError(f"{path}: {short(value)} is too large for a number here") from None
         if kind is int and isinstance(value, float) and value.is_integer() and float not in kinds:
             return int(value)  # 3.0 is the same JSON number as 3
         if kind in (int, str, bool) and type(value) is kind:
@@ -188,6 +191,27 @@ def _item_hint(hint: Any, index: int) -> Any:
     if not arguments:
         return Any
     return arguments[0] if arguments[-1] is Ellipsis else arguments[min(index, len(arguments) - 1)]
+
+
+def parse(text: str | bytes) -> Any:
+    """Returns the value of a JSON text, in which every number is finite.
+
+    Raises:
+        ValueError: it is not JSON: Python's reader alone takes ``NaN``, ``Infinity`` and what overflows.
+        RecursionError: it is too deep.
+    """
+    return json.loads(
+        text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text,
+        parse_float=_finite,
+        parse_constant=_finite,
+    )
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is no number of JSON, or too large a one")
+    return value
 
 
 def layout(value: Any) -> str:

@@ -23,7 +23,7 @@ def end_of_data(file: BinaryIO, size: int) -> int:
     if magic[:3] != b"CDF" or magic[3:] not in (b"\1", b"\2", b"\5"):
         return 0
     try:
-        return _Header(file, magic[3]).end()
+        return _Header(file, magic[3], size).end()
     except EOFError:
         return size + 1
     except KeyError:
@@ -31,8 +31,9 @@ def end_of_data(file: BinaryIO, size: int) -> int:
 
 
 class _Header:
-    def __init__(self, file: BinaryIO, version: int) -> None:
+    def __init__(self, file: BinaryIO, version: int, size: int) -> None:
         self.file = file
+        self.size = size
         self.count_bytes = 8 if version == 5 else 4
         self.offset_bytes = 4 if version == 1 else 8
 
@@ -49,6 +50,8 @@ class _Header:
         return self.integer(self.count_bytes)
 
     def skip(self, size: int) -> None:
+        if size > self.size:
+            raise EOFError
         self.file.seek(-(-size // 4) * 4, 1)
 
     def entries(self) -> int:

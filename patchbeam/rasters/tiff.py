@@ -21,6 +21,7 @@ MAX_BLOCK_BYTES = 1 << 30
 """Most bytes that one block may take once decoded; GDAL holds whole blocks in memory."""
 
 _MAX_DIRECTORIES = 4096
+_LISTED = 4
 _PIECE = 1 << 20
 _TYPES = {3: "u2", 4: "u4", 13: "u4", 16: "u8", 18: "u8"}
 _SIZES = {
@@ -70,6 +71,9 @@ class _Tiff:
         self.size = os.fstat(file.fileno()).st_size
         self.order: Literal["little", "big"] = "little"
         self.big = False
+        # directories and lists of blocks lie side by side: together they have no more bytes than the file,
+        # but where they have been laid over each other to make work without end
+        self.left = _LISTED * self.size
 
     def short(self, what: str) -> SourceError:
         return SourceError(f"{self.where}: {self.path} is cut short or damaged: {what}; {_REWRITE}")
@@ -77,6 +81,9 @@ class _Tiff:
     def bytes_at(self, offset: int, count: int, what: str) -> bytes:
         if offset + count > self.size:
             raise self.short(f"{what} lies at bytes {offset} to {offset + count} of {self.size}")
+        self.left -= count
+        if self.left < 0:
+            raise self.short("its directories lie over each other")
         self.file.seek(offset)
         return self.file.read(count)
 

@@ -88,7 +88,7 @@ def open_csv(
             for field, values in zip(batch.schema, batch.columns, strict=True):
                 seen.setdefault(field.name, _Seen()).add(values, rows)
             rows += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise JobError(f"features: {path}: not a CSV table that can be read: {error}") from None
     names = list(seen)
     for name, given in types.items():

@@ -26,7 +26,7 @@ def _choose_layer(path: str, layer: str | None) -> str:
     pyogrio = need_pyogrio()
     try:
         names = [str(name) for name, _ in pyogrio.list_layers(_gdal_path(path))]
-    except pyogrio.errors.DataSourceError as error:
+    except (pyogrio.errors.DataSourceError, RuntimeError, UnicodeDecodeError) as error:
         text = " ".join(str(error).split())
         raise JobError(
             f"features: {path}: not a table that can be read ({text[:200]}); give GeoJSON, GeoPackage, "
@@ -60,7 +60,13 @@ def open_ogr(path: str, *, layer: str | None, crs: str | None) -> TableSource:
             _gdal_path(path), layer=name, use_pyarrow=True, batch_size=1, datetime_as_string=True
         ) as (meta, reader):
             schema: pa.Schema = reader.schema
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, RuntimeError) as error:
+    except (
+        pyogrio.errors.DataSourceError,
+        pyogrio.errors.DataLayerError,
+        RuntimeError,
+        UnicodeDecodeError,
+        pa.ArrowException,
+    ) as error:
         raise JobError(f"features: {path}: layer {name!r} cannot be read: {error}") from None
     geometry = _geometry_name(meta, schema) if info["geometry_type"] is not None else None
     columns: list[Column] = []
@@ -159,6 +165,7 @@ def read(
         pyogrio.errors.DataSourceError,
         pyogrio.errors.DataLayerError,
         RuntimeError,
+        UnicodeDecodeError,
         pa.ArrowException,
     ) as error:
         raise ReadFailed(f"{source.path}: features from number {first} on cannot be read: {error}") from error

@@ -19,6 +19,8 @@ DATE_VARIABLE = "PATCHBEAM_DATE"
 _PLACEHOLDER = re.compile(
     r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?<!\$)\{date(?::(?P<form>[^{}]+))?\}"
 )
+_HALF = re.compile("[\ud800-\udfff]")
+_FORM = re.compile("(?:[^%]|%[-_]?[YymdejbBaAGgVUWuwCFD%])*")
 
 
 def fill_placeholders(value: Any, name: str, place: str = "") -> Any:
@@ -44,16 +46,31 @@ def fill_placeholders(value: Any, name: str, place: str = "") -> Any:
         if match[0] == "$${":
             return "${"
         if match["name"] is None:
-            return _day(where).strftime(match["form"] or "%Y-%m-%d")
+            return _day(where).strftime(_form(match["form"] or "%Y-%m-%d", where))
         found = os.environ.get(match["name"])
         if found is None:
             raise JobError(
                 f"{where}: ${{{match['name']}}}: this environment variable is not set"
                 f"{nearest(match['name'], os.environ)}; set it before the job, or write the value itself"
             )
+        if _HALF.search(found):  # Python's stand-ins for bytes that are not UTF-8
+            raise JobError(
+                f"{where}: ${{{match['name']}}}: this environment variable holds bytes that are not UTF-8; "
+                "set it anew"
+            )
         return found
 
     return _PLACEHOLDER.sub(fill, value)
+
+
+def _form(form: str, where: str) -> str:
+    """Returns how a day is to be written; what the system's strftime does with anything else differs."""
+    if not _FORM.fullmatch(form) or not form.isprintable():
+        raise JobError(
+            f"{where}: {{date:{form!a}}}: is no form of a day; write for instance {{date:%Y%m%d}}, with %Y, "
+            "%y, %m, %d, %j, %b, %B, %a, %A, %G, %V or %u"
+        )
+    return form
 
 
 def _day(where: str) -> date:

@@ -19,6 +19,8 @@ from patchbeam.errors import JobError
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _MERGE = "tag:yaml.org,2002:merge"
+_MOST_REPEATED = 1_000_000
+_HOLDS_ITSELF = -1
 
 
 class _Loader(yaml.SafeLoader):
@@ -35,6 +37,11 @@ class _Loader(yaml.SafeLoader):
                     raise _Twice(None, None, f"the key {key!r} stands twice; keep one", key_node.start_mark)
                 seen.add(key)
         return super().construct_mapping(node, deep)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > _MOST_REPEATED // 10:
+            raise ConstructorError(None, None, f"{len(node.value)} keys come of its merges", node.start_mark)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -90,7 +97,13 @@ def parse_yaml(text: str, name: str) -> Any:
     """
     try:
         # the loader is a SafeLoader: it makes plain values only
-        return yaml.load(text, Loader=_Loader)
+        value = yaml.load(text, Loader=_Loader)
+        if _written_out(value, {}) > _MOST_REPEATED and "*" in text:
+            raise JobError(
+                f"{name}: not YAML that is read here: its references (*name) stand for more than "
+                f"{_MOST_REPEATED} values; write them out"
+            )
+        return value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -108,6 +121,24 @@ def parse_yaml(text: str, name: str) -> Any:
         raise JobError(f"{name}: not YAML: lists or maps too deep in each other") from None
     except yaml.YAMLError as error:
         raise JobError(f"{name}: not YAML: {error}") from None
+
+
+def _written_out(value: Any, known: dict[int, int]) -> int:
+    """Returns how many values there would be without references, each counted once by its identity.
+
+    Raises:
+        RecursionError: a list or map holds itself.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    found = known.get(id(value))
+    if found is None:
+        known[id(value)] = _HOLDS_ITSELF
+        inner = value.values() if isinstance(value, dict) else value
+        found = known[id(value)] = 1 + sum(_written_out(item, known) for item in inner)
+    elif found == _HOLDS_ITSELF:
+        raise RecursionError
+    return found
 
 
 def _code(character: object) -> str:

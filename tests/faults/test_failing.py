@@ -78,7 +78,14 @@ def run(job: Job, seed: int, *flags: str) -> int:
     outcome = command("export-image", str(folder / "job.yaml"), "--workers", "2", *flags)
     files = files_of(folder)
     if outcome.status == 0:
-        assert files == expected, f"seed {seed}"
+        # a temporary file that could not be deleted stays, and is said to
+        left = {
+            name
+            for name in files
+            if name.startswith(".scene-") and "temporary files are still" in outcome.err
+        }
+        assert {name: files[name] for name in files.keys() - left} == expected, f"seed {seed}"
+        assert len(left) <= 4, f"seed {seed}: {left}"
     else:
         assert outcome.status == 1 and "Traceback" not in outcome.err, f"seed {seed}: {outcome.err}"
         assert "patchbeam: " in outcome.err

@@ -12,7 +12,7 @@ from patchbeam.data.errors import DataError
 
 # Numbers may be separated by any white space and by comments to the end of the line.
 _GAP = rb"(?:\s|#[^\n\r]*[\n\r])+"
-_HEADER = re.compile(rb"P([2356])" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)\s")
+_HEADER = re.compile(rb"P([2356])" + _GAP + rb"(\d{1,10})" + _GAP + rb"(\d{1,10})" + _GAP + rb"(\d{1,10})\s")
 
 
 def load_pnm(file: BinaryIO) -> NDArray[Any]:

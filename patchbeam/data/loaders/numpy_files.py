@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from typing import Any, BinaryIO
 
-import numpy as np
 from numpy.typing import NDArray
 
 from patchbeam.data.errors import DataError
 from patchbeam.errors import nearest
+from patchbeam.npy import names_of_npz, read_npy, read_npz
 
 
 def load_npy(file: BinaryIO) -> NDArray[Any]:
@@ -19,10 +18,9 @@ def load_npy(file: BinaryIO) -> NDArray[Any]:
         DataError: it is none, or holds Python objects.
     """
     try:
-        found: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        return read_npy(file)
+    except ValueError as error:
         raise DataError(f"no array in the npy format: {error}") from None
-    return found
 
 
 def load_npz(file: BinaryIO, *, array: str | None = None) -> NDArray[Any]:
@@ -36,15 +34,13 @@ def load_npz(file: BinaryIO, *, array: str | None = None) -> NDArray[Any]:
         DataError: it is none, or has no such array.
     """
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            names = list(archive.files)
-            name = names[0] if array is None and len(names) == 1 else array
-            if name not in names:
-                asked = "several arrays, and none is named" if array is None else f"no array {array!r}"
-                raise DataError(f"{asked}{nearest(array or '', names)}; it holds {', '.join(names)}")
-            found: NDArray[Any] = archive[str(name)]
-            return found
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, AttributeError) as error:
+        names = names_of_npz(file)
+        name = names[0] if array is None and len(names) == 1 else array
+        if name not in names:
+            asked = "several arrays, and none is named" if array is None else f"no array {array!r}"
+            raise DataError(f"{asked}{nearest(array or '', names)}; it holds {', '.join(names)}")
+        return read_npz(file, str(name))
+    except (ValueError, KeyError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"no archive of arrays in the npz format: {error}") from None

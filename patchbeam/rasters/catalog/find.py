@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from patchbeam.errors import SourceError
+from patchbeam.errors import SourceError, short
 from patchbeam.rasters.catalog import tables
 from patchbeam.rasters.catalog.item import Item
 from patchbeam.rasters.catalog.stac import load, read_items
@@ -143,13 +143,14 @@ def _has_rasters(path: str) -> bool:
 def _index(document: Any, path: str, key: str) -> list[Item]:
     """Returns the items of a tile index in GeoJSON."""
     if isinstance(document, Mapping) and document.get("type") == "FeatureCollection":
-        features = document.get("features") or []
-        if not features:
+        features = document.get("features")
+        if not isinstance(features, list) or not features:
             raise SourceError(f"{key}: {path} holds no features; a catalogue has one a scene")
-        rows = [dict(f.get("properties") or {}) for f in features if isinstance(f, Mapping)]
+        told = [f.get("properties") for f in features if isinstance(f, Mapping)]
+        rows = [dict(one) if isinstance(one, Mapping) else {} for one in told]
         return tables.index_items(rows, path, key)
     kind = document.get("type") if isinstance(document, Mapping) else type(document).__name__
     raise SourceError(
-        f"{key}: {path} is JSON of type {kind!r}; give a STAC Item, ItemCollection or Collection, or a tile"
-        " index (features with a location)"
+        f"{key}: {path} is JSON of type {short(kind)}; give a STAC Item, ItemCollection or Collection, or a"
+        " tile index (features with a location)"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from pyproj import CRS
-from pyproj.exceptions import CRSError
+from pyproj.exceptions import CRSError, ProjError
 
 from patchbeam.rasters.catalog.item import Item
 from patchbeam.rasters.files import RasterFile
@@ -31,6 +31,13 @@ def assumed_header(item: Item, name: str, path: str, *, scales: bool) -> RasterF
         path: of its file.
         scales: whether scale and offset must be known.
     """
+    try:
+        return _assumed(item, name, path, scales)
+    except (TypeError, ValueError, OverflowError, AttributeError, KeyError, ProjError):
+        return None  # what is told is not of its kind: the file itself is asked
+
+
+def _assumed(item: Item, name: str, path: str, scales: bool) -> RasterFile | None:
     asset = item.assets[name]
 
     def told(*keys: str) -> Any:
@@ -90,6 +97,8 @@ def band_facts(asset: Mapping[str, Any]) -> list[dict[str, Any]]:
     From ``raster:bands`` (STAC 1.0) or ``bands`` and the asset itself (STAC 1.1).
     """
     bands = asset.get("raster:bands") or asset.get("bands") or asset.get("eo:bands") or [{}]
+    if not isinstance(bands, list | tuple):
+        return []
     facts = []
     for band in bands:
         if not isinstance(band, Mapping):
@@ -112,7 +121,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

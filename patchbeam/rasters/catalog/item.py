@@ -50,7 +50,10 @@ def resolve(href: str, where: str, root: str | None, what: str) -> str:
     Raises:
         SourceError: it leaves the root, or is no reference to a file.
     """
-    scheme = urlsplit(href).scheme
+    try:
+        scheme = urlsplit(href).scheme
+    except ValueError:  # brackets that are no address
+        scheme = "?"
     remote = "://" in where
     if not href or href.startswith(("<", "/vsi")):
         raise SourceError(f"{what}: href {href!r} is no path or URL of a file; correct the catalogue")
@@ -58,13 +61,14 @@ def resolve(href: str, where: str, root: str | None, what: str) -> str:
         return href
     if scheme == "file":
         href = unquote(urlsplit(href).path)
-    elif "://" in href:
+    elif scheme or "://" in href:
+        # also what GDAL takes for a driver's own name of something: NETCDF:, ZARR:, PG:
         raise SourceError(f"{what}: href {href!r} is of no kind that is read: {', '.join(_REMOTE)}, file")
     if href.startswith("/") and (scheme == "file" or not remote):
         if remote:
             raise SourceError(f"{what}: href {href!r} names a local file, and {where} is not local")
-        return href
-    if urlsplit(where).scheme in ("http", "https"):
+        target = posixpath.normpath(href)
+    elif urlsplit(where).scheme in ("http", "https"):
         target = urljoin(where, href)
     elif remote:
         head, _, path = where.partition("://")
@@ -77,6 +81,7 @@ def resolve(href: str, where: str, root: str | None, what: str) -> str:
     if root is not None and left:
         raise SourceError(
             f"{what}: href {href!r} leads to {target}, outside of the catalogue's folder {root or '.'}; move"
-            " the file there, or give the catalogue by its root document"
+            " the file there, give the catalogue by its root document, or give a tile index, whose paths may"
+            " lead anywhere"
         )
     return target

@@ -34,9 +34,12 @@ def load(path: str, key: str) -> Any:
     except (OSError, PatchbeamError, urllib.error.URLError) as error:
         raise SourceError(f"{key}: {path} cannot be read: {error}; check its name") from None
     try:
-        return json.loads(text)
+        document = json.loads(text)
+        if b"\\u" in text:  # half of a character, which no path or message can hold
+            json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{key}: {path} is not JSON: {error}") from None
+    return document
 
 
 def read_items(document: Any, path: str, key: str) -> list[Item] | None:
@@ -51,8 +54,12 @@ def read_items(document: Any, path: str, key: str) -> list[Item] | None:
     if kind == "Feature" and "assets" in document:
         return [_item(document, path, _root(document, path, key), key)]
     if kind == "FeatureCollection":
-        features = document.get("features") or []
-        if not features or not all(isinstance(f, Mapping) and "assets" in f for f in features):
+        features = document.get("features")
+        if (
+            not isinstance(features, list)
+            or not features
+            or not all(isinstance(f, Mapping) and "assets" in f for f in features)
+        ):
             return None
         return [_item(feature, path, folder_of(path), key) for feature in features]
     if kind in ("Collection", "Catalog") or ("stac_version" in document and "links" in document):
@@ -87,9 +94,10 @@ def _item(feature: Mapping[str, Any], where: str, root: str | None, key: str) ->
 
 
 def _links(document: Mapping[str, Any], rel: str) -> list[str]:
+    links = document.get("links")
     return [
         str(link["href"])
-        for link in document.get("links") or ()
+        for link in (links if isinstance(links, list) else ())
         if isinstance(link, Mapping) and link.get("rel") == rel and link.get("href")
     ]
 

@@ -1,0 +1,1 @@
+"""What is fuzzed, in rooms: a list of targets each."""
