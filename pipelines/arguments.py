@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from patchbeam.errors import JobError
 
 _VALUES = {"--set", "--workers", "--output", "--report"}
-_FLAGS = {"--overwrite", "--resume", "--quiet", "--log-json"}
+_FLAGS = {"--overwrite", "--resume", "--quiet", "--log-json", "--allow-code"}
 
 
 def split_arguments(given: Sequence[str], example: str) -> tuple[list[str], list[str]]:

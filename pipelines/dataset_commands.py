@@ -15,16 +15,24 @@ from pipelines.showing import quiet_option
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"
 )
 @click.option("--overwrite", is_flag=True, help="replace an earlier set with the same prefix")
+@click.option(
+    "--allow-code", is_flag=True, help="let the job file name a function (database.python) that is run"
+)
 @click.option("--workers", type=click.IntRange(1, 1024), help="threads of a local run; default: all cores")
 @quiet_option
 @click.argument("beam_arguments", nargs=-1, type=click.UNPROCESSED)
 def build_dataset_command(
-    job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
+    job: str,
+    overrides: Sequence[str],
+    overwrite: bool,
+    allow_code: bool,
+    workers: int | None,
+    beam_arguments: Sequence[str],
 ) -> None:
     """Write any database as training records. What follows -- goes to Beam."""
     from pipelines.build_dataset import run_build_dataset, summary_text
     from pipelines.resolve_dataset import load_build_dataset
 
-    plan = load_build_dataset(job, overrides, overwrite=overwrite)
+    plan = load_build_dataset(job, overrides, overwrite=overwrite, allow_code=allow_code)
     manifest = run_build_dataset(plan, beam_arguments, workers=workers, overwrite=overwrite)
     click.echo(summary_text(plan, manifest))

@@ -101,9 +101,10 @@ def _python(words: str) -> Database:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        made = getattr(import_module(module), function)()
+        called = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise JobError(f"database.python: {words}: {error}") from None
+    made = called()
     if not isinstance(made, Database):
         raise JobError(
             f"database.python: {words} returned a {type(made).__name__}, no patchbeam.data.Database"
@@ -111,8 +112,16 @@ def _python(words: str) -> Database:
     return made
 
 
-def load_build_dataset(path: str, overrides: Sequence[str] = (), *, overwrite: bool = False) -> SetPlan:
+def load_build_dataset(
+    path: str, overrides: Sequence[str] = (), *, overwrite: bool = False, allow_code: bool = False
+) -> SetPlan:
     """Reads a job file and plans it; one item is read.
+
+    Args:
+        path: the job file.
+        overrides: ``key.path=value`` texts.
+        overwrite: whether an earlier set with this prefix is replaced.
+        allow_code: whether the job file may name a function, which is then run.
 
     Raises:
         JobError: the job file or what it names is wrong.
@@ -120,11 +129,23 @@ def load_build_dataset(path: str, overrides: Sequence[str] = (), *, overwrite: b
     job = load_job(path, overrides, kind="build-dataset")
     assert isinstance(job, BuildDatasetJob)
     base = storage.split(path)[0] if "://" in path else os.path.dirname(os.path.abspath(path))
-    return resolve_build_dataset(job, base, overwrite=overwrite)
+    return resolve_build_dataset(job, base, overwrite=overwrite, allow_code=allow_code)
 
 
-def resolve_build_dataset(job: BuildDatasetJob, base: str, *, overwrite: bool = False) -> SetPlan:
-    """Returns the plan of a job whose relative paths start at ``base``."""
+def resolve_build_dataset(
+    job: BuildDatasetJob, base: str, *, overwrite: bool = False, allow_code: bool = False
+) -> SetPlan:
+    """Returns the plan of a job whose relative paths start at ``base``.
+
+    Raises:
+        JobError: as :func:`load_build_dataset`.
+    """
+    if job.database.python is not None and not allow_code:
+        # before the module is imported: importing runs it
+        raise JobError(
+            f"database.python: {job.database.python} is code that this job file wants to run, and a job "
+            "file runs none by itself; read that function, then allow it with --allow-code"
+        )
     return plan_set(
         _recipe(job, base),
         _output(job.output, base),

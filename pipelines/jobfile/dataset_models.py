@@ -65,7 +65,8 @@ class DatabaseModel(Model):
     dataset: Path | None = Field(None, description="prefix of a converted set, to write it anew")
     generated: GeneratedModel | None = Field(None, description="drawn shapes")
     python: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = Field(
-        None, description="module:function that returns a patchbeam.data.Database"
+        None,
+        description="module:function that returns a patchbeam.data.Database; only with the flag --allow-code",
     )
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from patchbeam.data import (
     convert,
 )
 from patchbeam.data.convert import plan_set
+from pipelines.build_dataset import main as module
 from pipelines.build_dataset import run_build_dataset
 from pipelines.cli import main
 from pipelines.jobfile import JOBS
@@ -165,8 +167,33 @@ def test_a_function_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "from patchbeam.data import GeneratedShapes\n\ndef made():\n    return GeneratedShapes(5, size=8)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert main(["build-dataset", job(tmp_path, database={"python": "own_set:made"})]) == 0
+    path = job(tmp_path, database={"python": "own_set:made"})
+    assert main(["build-dataset", path, "--allow-code"]) == 0
     same(GeneratedShapes(5, size=8), RecordDatabase(tmp_path / "out" / "set"))
+
+
+def test_a_job_file_runs_no_code_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even the module is imported; nor where --set names it, nor by the command of the module itself."""
+    (tmp_path / "ran_set.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    override = ["--set", "database={python: 'ran_set:made'}"]
+    assert main(["build-dataset", job(tmp_path, database={"generated": {}}), *override]) == 2
+    assert "--allow-code" in capsys.readouterr().err
+    named = job(tmp_path, database={"python": "ran_set:made"})
+    for run in (
+        lambda: main(["build-dataset", named]),
+        lambda: module(["--job", named, "--runner=FnApiRunner"]),
+    ):
+        assert run() == 2
+        said = capsys.readouterr().err
+        assert "database.python: ran_set:made is code" in said and "--allow-code" in said
+    assert not (tmp_path / "ran").exists() and "ran_set" not in sys.modules
+    assert module(["--job", named, "--allow-code"]) == 2  # run now: it has no such function
+    assert "has no attribute 'made'" in capsys.readouterr().err and (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -181,6 +208,7 @@ def test_a_function_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ({"database": {"set": {"name": "MNIST", "options": {"flaten": 1}}}}, "did you mean 'flatten'"),
         ({"database": {"folder": {"path": "nowhere"}}}, "there is no such folder"),
         ({"database": {"python": "no_such_module:f"}}, "database.python: no_such_module:f: No module"),
+        ({"database": {"python": "os.system('ls')"}}, "database.python"),
         ({"database": {"generated": {}}, "profile": "pakced"}, "profile"),
         ({"database": {"generated": {}}, "dtypes": {"mask": "unit1"}}, "did you mean 'uint1'"),
         ({"database": {"generated": {}}, "dtypes": {"maks": "uint1"}}, "did you mean 'mask'"),
@@ -191,7 +219,7 @@ def test_a_function_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_jobs_that_are_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: dict[str, Any], message: str
 ) -> None:
-    assert main(["build-dataset", job(tmp_path, **keys)]) == 2
+    assert main(["build-dataset", job(tmp_path, **keys), "--allow-code"]) == 2
     assert message in capsys.readouterr().err
 
 
