@@ -29,12 +29,14 @@ class Service:
         job: the job as it was submitted.
         size_bytes: of the request that submitted it.
         said: what the run printed.
+        counters: what it says that the job has counted.
     """
 
     def __init__(self, cwd: Path | None) -> None:
         self.job: dict[str, Any] = {}
         self.size_bytes = 0
         self.said = ""
+        self.counters: dict[str, int] = {}
         self._cwd = cwd
         self._state = "JOB_STATE_DONE"
         self._run: threading.Thread | None = None
@@ -53,6 +55,16 @@ class Service:
             state = "JOB_STATE_RUNNING" if self._run is not None and self._run.is_alive() else self._state
         name = self.job.get("name")
         return {"id": "job-1", "name": name, "projectId": "p", "location": "r", "currentState": state}
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Returns what the service says that the job has counted so far."""
+
+        def one(name: str, count: int, more: dict[str, str]) -> dict[str, Any]:
+            context = {"namespace": "patchbeam", "step": "s9", **more}
+            return {"name": {"origin": "user", "name": name, "context": context}, "scalar": count}
+
+        kinds: list[dict[str, str]] = [{}, {"tentative": "true"}]  # what is committed, and what is tried
+        return [one(name, count, more) for name, count in self.counters.items() for more in kinds]
 
     def _replay(self) -> None:
         url = self.job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
@@ -94,7 +106,7 @@ def dataflow(cwd: Path | None) -> Iterator[tuple[str, Service]]:
             elif match[4] == "/messages":
                 self._send({"jobMessages": []})
             elif match[4] == "/metrics":
-                self._send({"metrics": []})
+                self._send({"metrics": service.metrics()})
             else:
                 self._send(service.status() if match[3] else {"jobs": []})
 

@@ -19,6 +19,7 @@ from shared import ROOT
 from storage_emulator import bucket_in_a_process
 
 from patchbeam import storage
+from pipelines import progress
 from pipelines.export_image import main
 
 pytest.importorskip("google.cloud.dataflow", reason="needs google-cloud-dataflow-client")
@@ -96,10 +97,15 @@ def pipeline_url(service: Service) -> str:
     return str(service.job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"])
 
 
-def test_a_job_is_submitted_run_and_published(bucket: str, local: Path, project: Path) -> None:
+def test_a_job_is_submitted_run_and_published(
+    bucket: str, local: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = f"{bucket}/whole"
     upload(local, place)
+    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.2)
+    monkeypatch.setattr(progress, "ASK_EVERY_S", 0.2)
     with dataflow(project) as (endpoint, service):
+        service.counters = {"patches_done": 12, "patches_done_bytes": 90_000}
         outcome = submit(
             place,
             endpoint,
@@ -110,6 +116,8 @@ def test_a_job_is_submitted_run_and_published(bucket: str, local: Path, project:
             "--sdk_container_image=example.org/patchbeam:1",
         )
     assert outcome.status == 0, f"{outcome.err}\n{service.said}"
+    # progress by the counters of the service
+    assert "12 of 48 patches (25 %), " in outcome.err, outcome.err
     # the same bytes, and nothing else
     names = {path.name for path in (local / "out").iterdir()}
     assert {storage.split(name)[1] for name in storage.list_names(f"{place}/out/")} == names
