@@ -1,40 +1,44 @@
-"""Readers of image patches: patches a second in batches of 32, NCHW float32, CRC compared.
+"""Readers of image patches side by side: MB/s of pixels in batches of 32, NCHW float32, CRC compared.
 
-    python benchmarks/read.py [--patches 128,256] [--megabytes 96] [--forms None,indexed,zlib6] [--rounds 5]
-        [--data FOLDER]
+    python benchmarks/read.py [--patches 128,256] [--forms plain,indexed,zlib6] [--rounds 5] [--megabytes 96]
+        [--peer-python PYTHON]
 
 The same files are read by ``patchbeam.data`` with one and two threads, by tf.data (parallel reads,
-``parse_example``, batch) and by the ``tfrecord`` package, where they are installed. Each case is a process of
-its own; cases take turns, and the medians of all rounds are compared. What every reader returns is summed
-and must agree. One-stream gzip (``zlib6``) is timed twice: *first* is a pass with nothing in the cache, in
-which the files are inflated; *later* reads what that pass has kept.
+``parse_example``, batch) and by the ``tfrecord`` package under torch's DataLoader, where they are installed;
+``--peer-python`` names the Python of an environment that has ``tfrecord`` and ``torch``. Each reader is a
+process of its own that stays open, warm, and idle while it is another's turn; they take turns on every set
+of files. Ratios are those of the medians of all rounds, in brackets those of the best rounds, and those of
+the MB a CPU second, which other work on the machine disturbs least. What is read is summed and must agree.
+
+One-stream gzip (``zlib6``) is read anew each time, with nothing in the cache; *later* is a pass over files
+that have been read before. A run takes about four minutes on a quiet machine of two cores.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from readers import BANDS, READERS, ROOT, TFDATA
 
-ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-BANDS = ("B01", "B02", "B03", "B04")
-BATCH = 32
 SHARDS = 4
-FORMS = (None, "indexed", "zlib6")
-LEAST_SECONDS = 0.5
+FORMS = {"plain": None, "indexed": "indexed", "zlib6": "zlib6"}
+LABELS = {"plain": "not compressed", "indexed": "our gzip", "zlib6": "one-stream gzip"}
+# What ``patchbeam.data`` is to reach: form, threads, times tf.data.
+TARGETS = {("plain", 1): 5.0, ("plain", 2): 5.0, ("indexed", 2): 3.5, ("zlib6", 1): 2.0, ("zlib6", 2): 3.0}
+TFRECORD_TARGET = 8.0
+Found = dict[str, list[dict[str, float]]]
 
 
 def landscape(patch: int, count: int, seed: int) -> Iterator[np.ndarray]:
@@ -66,13 +70,13 @@ def write_sets(folder: Path, patch: int, megabytes: int) -> None:
     datas = [
         bytes(layout.encode(list(p.reshape(len(BANDS), -1))))[12:-4] for p in landscape(patch, count, patch)
     ]
-    for form in FORMS:
+    for form, profile in FORMS.items():
         target = folder / f"{patch}-{form}"
         target.mkdir(parents=True)
         prefix = str(target / "scene")
         for shard in range(SHARDS):
             part = datas[shard * count // SHARDS : (shard + 1) * count // SHARDS]
-            write_records(shard_name(prefix, shard, SHARDS, compressed=form is not None), part, form)
+            write_records(shard_name(prefix, shard, SHARDS, compressed=profile is not None), part, profile)
         mixer = Mixer(
             crs="EPSG:32633",
             affine=(10.0, 0.0, 0.0, 0.0, -10.0, 0.0),
@@ -83,105 +87,76 @@ def write_sets(folder: Path, patch: int, megabytes: int) -> None:
         Path(mixer_name(prefix, SHARDS)).write_text(mixer.to_text())
 
 
-def ours(files: list[str], patch: int, threads: int) -> Iterator[np.ndarray]:
-    from patchbeam.data import DataProvider, Loader, PatchDatabase
+class Worker:
+    """A reader in a process of its own."""
 
-    provider = DataProvider(PatchDatabase(str(Path(files[0]).parent / "scene")), BATCH)
-    for (batch,) in Loader(provider, threads=threads):
-        yield batch
+    def __init__(self, name: str, python: str) -> None:
+        program = [python, str(Path(__file__).parent / "readers.py"), name]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            program, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
+        self.name = name
+        self.missing = self._answer()
 
+    def measure(self, folder: Path, patch: int) -> dict[str, float]:
+        assert self.process.stdin is not None
+        print(json.dumps([str(folder), patch]), file=self.process.stdin, flush=True)
+        found: dict[str, float] = self._answer()
+        return found
 
-def tf_data(files: list[str], patch: int, threads: int) -> Iterator[np.ndarray]:
-    import tensorflow as tf
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name}: it has ended; run benchmarks/readers.py with its name to see why")
+        return json.loads(line)
 
-    spec = {band: tf.io.FixedLenFeature([patch, patch], tf.float32) for band in BANDS}
-    compression = "GZIP" if files[0].endswith(".gz") else None
-    dataset = tf.data.TFRecordDataset(
-        files, compression_type=compression, num_parallel_reads=tf.data.AUTOTUNE
-    )
-    dataset = dataset.batch(BATCH).map(
-        lambda records: tf.stack([tf.io.parse_example(records, spec)[band] for band in BANDS], 1),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-    for batch in dataset.prefetch(tf.data.AUTOTUNE):
-        yield batch.numpy()
-
-
-def tfrecord_package(files: list[str], patch: int, threads: int) -> Iterator[np.ndarray]:
-    from tfrecord.reader import tfrecord_loader
-
-    compression = "gzip" if files[0].endswith(".gz") else None
-    rows: list[np.ndarray] = []
-    for file in files:
-        for row in tfrecord_loader(file, None, dict.fromkeys(BANDS, "float"), compression_type=compression):
-            rows.append(np.stack([row[band].reshape(patch, patch) for band in BANDS]))
-            if len(rows) == BATCH:
-                yield np.stack(rows)
-                rows = []
-    if rows:
-        yield np.stack(rows)
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
 
 
-READERS: dict[str, tuple[Callable[[list[str], int, int], Iterator[np.ndarray]], int, str]] = {
-    "tf.data": (tf_data, 0, "tensorflow"),
-    "tfrecord package": (tfrecord_package, 0, "tfrecord"),
-    "patchbeam, 1 thread": (ours, 1, "patchbeam"),
-    "patchbeam, 2 threads": (ours, 2, "patchbeam"),
-}
+def compare(workers: list[Worker], folder: Path, patch: int, form: str, rounds: int) -> Found:
+    """Measures every reader ``rounds`` times, in turn; the slow ones every other time."""
+    found: Found = {}
+    for number in range(rounds):
+        for worker in workers:
+            if ("later" in worker.name and form != "zlib6") or (
+                worker.name.startswith("tfrecord") and number % 2
+            ):
+                continue
+            found.setdefault(worker.name, []).append(worker.measure(folder, patch))
+    sums = {(one["count"], one["total"]) for runs in found.values() for one in runs}
+    if len(sums) != 1:
+        raise SystemExit(f"readers disagree about {folder}: {sums}")
+    return found
 
 
-def run_case(name: str, folder: Path, patch: int, first: bool) -> dict[str, float]:
-    """Reads passes, in this process; one when it is the first that counts, else at least half a second."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    reader, threads, _ = READERS[name]
-    files = sorted(str(path) for path in folder.glob("*.tfrecord*"))
-    seconds, patches = 0.0, 0
-    for number in range(1000):
-        start = time.perf_counter()
-        count, total = 0, 0.0
-        for batch in reader(files, patch, threads):
-            count += len(batch)
-            total += float(batch[:, :, 0, 0].sum(dtype="f8"))
-        if first or number:  # the first pass warms up
-            seconds += time.perf_counter() - start
-            patches += count
-        if first or seconds > LEAST_SECONDS:
-            break
-    return {"rate": patches / seconds, "check": total, "count": count}
+def times(own: list[dict[str, float]], peer: list[dict[str, float]]) -> list[float]:
+    """The ratio of medians, of the best, and of MB a CPU second."""
+    pick = [("rate", statistics.median), ("rate", max), ("cpu", statistics.median)]
+    return [f([run[key] for run in own]) / f([run[key] for run in peer]) for key, f in pick]
 
 
-def measure(folder: Path, patch: int, rounds: int, *, first: bool) -> dict[str, float]:
-    """Returns the median rate of each reader, taking turns."""
-    names = [name for name, (_, _, module) in READERS.items() if importlib.util.find_spec(module)]
-    rates: dict[str, list[float]] = {name: [] for name in names}
-    checks = set()
-    cache = Path(tempfile.mkdtemp(dir=folder.parent))
-    for _ in range(rounds):
-        for name in names:
-            if first:
-                shutil.rmtree(cache, ignore_errors=True)
-            command = [
-                sys.executable,
-                __file__,
-                "--case",
-                name,
-                "--data",
-                str(folder),
-                "--patches",
-                str(patch),
-            ]
-            command += ["--first"] if first else []
-            environment = {**os.environ, "PATCHBEAM_CACHE": str(cache)}
-            run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-            if run.returncode:
-                raise SystemExit(f"{name}:\n{run.stderr[-2000:]}")
-            found = json.loads(run.stdout.splitlines()[-1])
-            rates[name].append(found["rate"])
-            checks.add((found["count"], round(found["check"], 3)))
-    shutil.rmtree(cache, ignore_errors=True)
-    if len(checks) != 1:
-        raise SystemExit(f"readers disagree about {folder}: {checks}")
-    return {name: statistics.median(found) for name, found in rates.items()}
+def row(name: str, patch: int, form: str, found: Found) -> str:
+    rates = [run["rate"] for run in found[name]]
+    cells = [str(patch), LABELS[form], name, f"{statistics.median(rates):.0f} ({max(rates):.0f})"]
+    threads = 2 if "2 threads" in name else 1
+    later = "later" in name
+    goals = {
+        TFDATA: None if later else TARGETS.get((form, threads)),
+        "tfrecord, 2 workers" if threads == 2 else "tfrecord": TFRECORD_TARGET,
+    }
+    for peer, goal in goals.items():
+        if peer not in found or not name.startswith("patchbeam"):
+            cells += ["", ""]
+            continue
+        middle, best, cpu = times(found[name], found[peer])
+        cells.append(f"{middle:.2f} ({best:.2f}; {cpu:.2f})")
+        cells.append("" if goal is None else f"{goal:g} {'reached' if middle >= goal else 'MISSED'}")
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -189,42 +164,38 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--patches", default="128,256")
-    parser.add_argument("--megabytes", type=int, default=96)
-    parser.add_argument("--forms", default="None,indexed,zlib6", help="which files to read")
+    parser.add_argument("--forms", default=",".join(FORMS), help="which files to read")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--megabytes", type=int, default=96)
+    parser.add_argument("--peer-python", default=sys.executable)
+    parser.add_argument("--data", type=Path, help="where the files are, or are written and stay")
     options = parser.parse_args()
-    if options.case:
-        print(json.dumps(run_case(options.case, options.data, int(options.patches), options.first)))
-        return
     folder = options.data or Path(tempfile.mkdtemp(prefix="patchbeam-read-"))
-    print(
-        "| patch | files | reader | patches/s | MB/s | × tf.data | × tfrecord "
-        "|\n|---|---|---|---|---|---|---|"
-    )
-    for patch in map(int, options.patches.split(",")):
-        if not (folder / f"{patch}-None").exists():
-            write_sets(folder, patch, options.megabytes)
-        for form in (form for form in FORMS if str(form) in options.forms.split(",")):
-            for first in (True, False) if form == "zlib6" else (False,):
-                label = {None: "plain", "indexed": "our gzip", "zlib6": "one-stream gzip"}[form]
-                if form == "zlib6":
-                    label += ", first" if first else ", later"
-                rates = measure(folder / f"{patch}-{form}", patch, options.rounds, first=first)
-                for name, rate in rates.items():
-                    ratios = [
-                        f"{rate / rates[peer]:.2f}" if peer in rates else ""
-                        for peer in ("tf.data", "tfrecord package")
-                    ]
-                    size = rate * patch * patch * len(BANDS) * 4 / 1e6
-                    print(
-                        f"| {patch} | {label} | {name} | {rate:.0f} | {size:.0f} | {' | '.join(ratios)} |",
-                        flush=True,
-                    )
-    if options.data is None:
-        shutil.rmtree(folder)
+    workers = []
+    for name in READERS:
+        python = options.peer_python if name.startswith("tfrecord") else sys.executable
+        worker = Worker(name, python)
+        if worker.missing:
+            print(f"not compared: {name} (no {', '.join(worker.missing)})", file=sys.stderr)
+            worker.close()
+        else:
+            workers.append(worker)
+    print("| patch | files | reader | MB/s: median (best) | × tf.data: median (best; CPU) | target ", end="")
+    print("| × tfrecord | target |\n|---|---|---|---|---|---|---|---|")
+    try:
+        for patch in map(int, options.patches.split(",")):
+            if not (folder / f"{patch}-plain").exists():
+                write_sets(folder, patch, options.megabytes)
+            for form in options.forms.split(","):
+                found = compare(workers, folder / f"{patch}-{form}", patch, form, options.rounds)
+                print("\n".join(row(name, patch, form, found) for name in found), flush=True)
+    finally:
+        for worker in workers:
+            worker.close()
+        for cache in folder.glob("cache-*"):
+            shutil.rmtree(cache)
+        if options.data is None:
+            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
