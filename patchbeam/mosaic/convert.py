@@ -63,25 +63,24 @@ class Converter:
     def _argmax(
         self, bands: Sequence[Array], valid: Mask | None, patch_at: PatchAt
     ) -> tuple[Array, Mask | None]:
-        stack = np.stack(bands)
-        if stack.dtype.kind == "f":
-            missing = np.isnan(stack)
-            if missing.any():
-                stack = np.where(missing, -np.inf, stack)
-                nothing = missing.all(axis=0)
-                if nothing.any():
-                    some = ~nothing
-                    if valid is not None:
-                        nothing &= valid
-                    if self.nodata is None and nothing.any():
-                        row, col = (int(n) for n in np.argwhere(nothing)[0])
-                        raise EncodeError(
-                            f"argmax, patch {patch_at(row, col)}: every band is NaN at one pixel or more, "
-                            "which is no class; give nodata"
-                        )
-                    valid = some if valid is None else valid & some
-        # ties take the first
-        return stack.argmax(axis=0).astype(np.uint8 if len(bands) <= 256 else np.int64), valid
+        index, highest = largest(bands)
+        # the maximum of numbers is NaN when one of them is
+        if highest.dtype.kind == "f" and highest.size and np.isnan(highest.min()):
+            missing = [np.isnan(band) for band in bands]
+            index, _ = largest([np.where(no, -np.inf, b) for no, b in zip(missing, bands, strict=True)])
+            nothing = np.logical_and.reduce(missing)
+            if nothing.any():
+                some = ~nothing
+                if valid is not None:
+                    nothing &= valid
+                if self.nodata is None and nothing.any():
+                    row, col = (int(n) for n in np.argwhere(nothing)[0])
+                    raise EncodeError(
+                        f"argmax, patch {patch_at(row, col)}: every band is NaN at one pixel or more, "
+                        "which is no class; give nodata"
+                    )
+                valid = some if valid is None else valid & some
+        return index, valid
 
     def _band(self, name: str, values: Array, valid: Mask | None, target: Array, patch_at: PatchAt) -> None:
         if valid is not None:
@@ -178,6 +177,31 @@ class Converter:
             f"band {name}, patch {patch_at(row, col)}: {values[row, col]} is outside of {limits}; choose a "
             "larger type, scale or clip, or set saturate: true"
         )
+
+
+def largest(bands: Sequence[Array]) -> tuple[Array, Array]:
+    """Finds the largest of several bands at each pixel; of equal ones the first.
+
+    Band after band, each in the order in which it lies: an argmax across arrays hops between them.
+
+    Args:
+        bands: two or more ``(row, col)``, without NaN.
+
+    Returns:
+        Its place among the bands, uint8 (int64 of more than 256 bands), and its value; where a band is
+        NaN, the value is NaN and the place means nothing.
+    """
+    common = np.result_type(*bands)
+    first, second, *more = (band.astype(common, copy=False) for band in bands)
+    kind = np.uint8 if len(bands) <= 256 else np.int64
+    above = np.greater(second, first)
+    index, highest = above.astype(kind), np.maximum(first, second)
+    for i, band in enumerate(more, 2):
+        np.greater(band, highest, out=above)
+        # a later band has the larger number
+        np.maximum(index, np.multiply(above, kind(i), dtype=kind), out=index)
+        np.maximum(highest, band, out=highest)
+    return index, highest
 
 
 def _outside(values: Array, limits: Any) -> Mask:
