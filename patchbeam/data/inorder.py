@@ -6,6 +6,7 @@ inflates the next file meanwhile, into memory, so that two threads read two file
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -80,12 +81,16 @@ class InOrder:
 
     def __init__(self, start: Callable[[int], Stream | None], count: int) -> None:
         """Of ``count`` files; ``start(at)`` makes the stream of a file, if it can be one."""
-        self.streams: dict[int, Stream | None] = {}
         self._start = start
         self._count = count
+        self._begin()
+
+    def _begin(self) -> None:
+        self.streams: dict[int, Stream | None] = {}
         self._turn = threading.Condition()
         self._waiting: dict[int, list[int]] = {}
         self._kept_bytes = 0
+        self._process = os.getpid()
 
     def take(self, at: int, first: int, count: int, *, last: bool) -> Generator[memoryview, None, int]:
         """Yields records of a file, from ``first``. Close it, so that the next thread gets its turn.
@@ -158,6 +163,8 @@ class InOrder:
 
     def _acquire(self, at: int, first: int, count: int) -> Stream | None:
         """Waits for the turn of who asks for record ``first`` of a file, and is useful meanwhile."""
+        if self._process != os.getpid():
+            self._begin()  # a forked process shares the place in open files with the one it comes from
         with self._turn:
             waiting = self._waiting.setdefault(at, [])
             waiting.append(first)

@@ -49,7 +49,7 @@ def test_pytorch(opened: dict[str, Any]) -> None:
     pytest.importorskip("torch")
     for block in [*blocks("A loop in plain NumPy")[:1], *blocks("PyTorch")]:
         exec(block, opened)
-    assert float(opened["loss"]) < 3
+    assert float(opened["loss"].detach()) < 3
 
 
 def test_keras(opened: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from pathlib import Path
@@ -177,3 +178,16 @@ def test_a_saved_position_does_not_depend_on_how_far_files_were_counted(tmp_path
     later = Loader(DataProvider(database, 4))
     later.load_state_dict(state)
     assert (pixels(later) == written.pixels[4:]).all()
+
+
+def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
+    written = write_export(tmp_path, gzip="zlib6", sidecar="mixer", patch=(128, 128), per_shard=12)
+    batches = iter(DataProvider(PatchDatabase(written.prefix), 2))
+    found = [next(batches)[0], next(batches)[0]]
+    child = os.fork()
+    if child == 0:
+        rest = np.concatenate([batch for (batch,) in batches])
+        os._exit(0 if (rest == written.pixels[4:]).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    found += [batch for (batch,) in batches]
+    assert (np.concatenate(found) == written.pixels).all()
