@@ -106,6 +106,7 @@ def test_a_worker_is_killed(request: pytest.FixtureRequest, larger: Work, name: 
     for seed in range(3):
         endings.append(check_killed(larger, job, runner.beam, runner.pool.workers, seed))
         gone(runner.pool)
+    print(f"{name}, {job}: {endings}")
     # Beam's own service may wait for a worker that is no more; Prism always notices
     assert set(endings) <= ({"failed", "finished"} if name == "prism" else {"failed", "finished", "hung"})
     assert "finished" not in endings or len(set(endings)) > 1, endings
