@@ -8,6 +8,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, overload
 
@@ -83,10 +84,11 @@ def stage_catalogues(plan: ExportPlan, folder: str) -> ExportPlan:
     """
     if all(len(source.files) <= FEW for source in plan.sources):
         return plan
-    staged = replace(plan, sources=tuple(_staged(source, folder) for source in plan.sources))
-    # it is the same export: nobody has to read all headers to name its temporary files
+    # it is the same export: nobody has to read all headers to check it again or to name its temporary files
     for name in ("fingerprint", "aligned", "blocks"):
-        staged.__dict__[name] = getattr(plan, name)
+        getattr(plan, name)
+    staged = copy(plan)
+    object.__setattr__(staged, "sources", tuple(_staged(source, folder) for source in plan.sources))
     return staged
 
 
