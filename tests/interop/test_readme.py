@@ -39,16 +39,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         commands = re.findall(r"^\.venv/bin/patchbeam (.*?)(?:  +#.*)?$", TEXT, re.M)
-        assert len(commands) == 5
-        for command in commands:
+        assert len(commands) == 7
+        for command in commands[:5]:
             assert main(shlex.split(smaller(command))) == 0, command
     return place
+
+
+def test_from_predictions_to_a_map(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for text in blocks("yaml")[1:]:
+        Path(text.partition("\n")[0][2:]).write_text(text, encoding="utf-8")
+    script = next(text for text in blocks("python") if "write_predictions" in text)
+    Path("out/predictions-00000.tfrecord.gz").unlink(missing_ok=True)
+    exec(compile(script, "README", "exec"), {})
+    commands = re.findall(r"^\.venv/bin/patchbeam (.*?)(?:  +#.*)?$", TEXT, re.M)
+    for command in commands[5:]:
+        assert main(shlex.split(command)) == 0, command
+    assert Path("out/water.png").stat().st_size
+    assert main(["export-image", "own.yaml"]) == 0
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
 def test_scripts(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     script = smaller(blocks("python")[number])
+    Path("out/predictions-00000.tfrecord.gz").unlink(missing_ok=True)
     variables: dict[str, Any] = {}
     exec(compile(script, f"README {number}", "exec"), variables)
     if "batches" in variables:
@@ -59,7 +74,8 @@ def test_scripts(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_job_file_is_the_example() -> None:
-    (shown,) = blocks("yaml")
+    shown, *others = blocks("yaml")
+    assert all(text.startswith("# ") for text in others)
     assert yaml.safe_load(shown) == yaml.safe_load((ROOT / "configs" / "export_image.yaml").read_text())
 
 
