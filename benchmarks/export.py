@@ -1,19 +1,22 @@
 """Image export beside what people use today and beside the limit of the machine.
 
     python benchmarks/export.py [--size 4096] [--bands 4] [--rounds 5] [--threads 2] [--plain]
-                                [--cases ours,loop,beam,limit] [--layout tiled|striped]
-                                [--compress deflate|zstd|none] [--kernel 64]
+                                [--cases loop,ours,beam,limit] [--layout tiled|striped]
+                                [--compress deflate|zstd|none] [--kernel 64] [--files 16]
+    python benchmarks/export.py --cases reproject,ours --warp nearest|bilinear|cubic
 
 The same sample scene is exported in patches of 256 × 256 by each case in turn, each a process of its own:
 
 - ``ours``: ``patchbeam export-image`` on all cores;
 - ``loop``: the loop everyone writes: rasterio window → ``tf.train.Example`` → ``tf.io.TFRecordWriter``;
 - ``beam``: the same in Beam, with its own ``WriteToTFRecord``;
-- ``limit``: the stages of ours without Beam, pieces or sidecars, straight into one file.
+- ``limit``: what one process can do that does nothing else (``benchmarks/limit.py``);
+- ``reproject``: with ``--warp``: one ``rasterio.warp.reproject`` of the whole scene onto the grid that
+  ``ours`` exports, in memory; nothing is encoded or written.
 
-Rates are of float32 payload and leave start-up (imports, planning) out; whole-process figures stand beside
-them.
-Ratios are taken within a round; minimum and maximum over the rounds.
+Rates are of float32 payload and leave start-up (imports, planning, wiring the pipeline) out; whole-process
+figures stand beside them. Ratios are taken within a round; minimum and maximum over the rounds.
+``--files 16`` cuts the scene into a mosaic of 4 × 4 files, for ``ours`` and ``limit``.
 """
 
 from __future__ import annotations
@@ -30,6 +33,41 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 PATCH = 256
+WARPED_CRS = "EPSG:3035"
+
+
+def scenes(args: argparse.Namespace) -> list[str]:
+    """Returns the files of the scene."""
+    path = Path(args.scene)
+    return [str(file) for file in sorted(path.iterdir())] if path.is_dir() else [str(path)]
+
+
+def cut(scene: str, folder: str, files: int) -> str:
+    """Cuts a scene into a square of files; returns their folder."""
+    import rasterio
+    from rasterio.windows import Window, transform
+
+    side = round(files**0.5)
+    target = Path(folder) / "files"
+    target.mkdir()
+    with rasterio.open(scene) as dataset:
+        width, height = dataset.width // side, dataset.height // side
+        for number in range(side * side):
+            row, column = divmod(number, side)
+            window = Window(column * width, row * height, width, height)
+            profile = dataset.profile | {"width": width, "height": height}
+            profile["transform"] = transform(window, dataset.transform)
+            with rasterio.open(target / f"{number:02d}.tif", "w", **profile) as part:
+                for _, block in part.block_windows(1):
+                    at = Window(
+                        block.col_off + window.col_off,
+                        block.row_off + window.row_off,
+                        block.width,
+                        block.height,
+                    )
+                    part.write(dataset.read(window=at), window=block)
+                part.descriptions = dataset.descriptions
+    return str(target)
 
 
 def job_of(args: argparse.Namespace) -> Any:
@@ -44,7 +82,10 @@ def job_of(args: argparse.Namespace) -> Any:
         yaml.safe_dump(
             {
                 "job": "export-image",
-                "sources": {"scene": args.scene},
+                "sources": {
+                    "scene": {"path": scenes(args), **({"resampling": args.warp} if args.warp else {})}
+                },
+                **({"grid": {"crs": WARPED_CRS, "scale": 10}} if args.warp else {}),
                 "formatOptions": options,
                 "gzip": args.gzip,
                 "output": args.out,
@@ -55,33 +96,55 @@ def job_of(args: argparse.Namespace) -> Any:
 
 
 def ours(args: argparse.Namespace) -> int:
-    from pipelines.export_image import run_export
+    from pipelines import export_image
 
-    plan = job_of(args)
-    started = time.perf_counter()
-    run_export(plan, workers=args.threads, overwrite=True)
-    return finish(started, plan)
+    plan, run, begun = job_of(args), export_image.run_pipeline, 0.0
+
+    def timed(*given: Any, **options: Any) -> Any:
+        nonlocal begun
+        begun = time.perf_counter()
+        return run(*given, **options)
+
+    export_image.run_pipeline = timed
+    export_image.run_export(plan, workers=args.threads, overwrite=True)
+    return finish(begun, plan)
 
 
 def limit(args: argparse.Namespace) -> int:
-    """Read, encode and compress block by block; what the pipeline adds is not in it."""
-    from patchbeam.export import BlockReader, block_encoder
-    from patchbeam.pool import Pool
-    from patchbeam.records.gzip import compress_members
+    from common import report
+    from limit import export
+
+    started = time.perf_counter()
+    paths = scenes(args)
+    count = export(
+        paths, args.out, patch=PATCH, kernel=args.kernel, gzip=not args.plain, threads=args.threads
+    )
+    report(time.perf_counter() - started, count * (PATCH + args.kernel // 2 * 2) ** 2 * 4 * args.bands)
+    return 0
+
+
+def reproject(args: argparse.Namespace) -> int:
+    import numpy as np
+    import rasterio
+    from rasterio.enums import Resampling
+    from rasterio.warp import reproject as warp
 
     plan = job_of(args)
     started = time.perf_counter()
-    with Pool(args.threads) as pool, open(args.out + ".limit", "wb") as target:
-        reader = BlockReader(plan, threads=args.threads)
-        encoder = block_encoder(plan, pool)
-        for block in range(plan.blocks.count):
-            for run in encoder.runs(reader.read(block)):
-                if args.plain:
-                    target.write(run.data)
-                else:
-                    for member in compress_members(run.data, [run.record_size] * run.records, pool=pool):
-                        target.write(member)
-        reader.close()
+    with rasterio.open(args.scene) as dataset:
+        bands = [rasterio.band(dataset, i) for i in dataset.indexes]
+        height, width = plan.grid.shape
+        out = np.zeros((height, width), dataset.dtypes[0])
+        for band in bands:
+            warp(
+                band,
+                out,
+                dst_transform=plan.grid.affine,
+                dst_crs=str(plan.grid.crs),
+                dst_nodata=dataset.nodata,
+                resampling=Resampling[args.warp],
+                num_threads=args.threads,
+            )
     return finish(started, plan)
 
 
@@ -173,7 +236,7 @@ def beam(args: argparse.Namespace) -> int:
     return 0
 
 
-CASES = {"ours": ours, "limit": limit, "loop": loop, "beam": beam}
+CASES = {"ours": ours, "limit": limit, "loop": loop, "beam": beam, "reproject": reproject}
 
 
 def main() -> int:
@@ -188,6 +251,8 @@ def main() -> int:
     parser.add_argument("--plain", action="store_true", help="no compression")
     parser.add_argument("--gzip", default="indexed")
     parser.add_argument("--kernel", type=int, default=1)
+    parser.add_argument("--warp", default="", help="resampling onto a grid of another CRS")
+    parser.add_argument("--files", type=int, default=1, help="a square number: the scene as a mosaic")
     parser.add_argument("--layout", default="tiled")
     parser.add_argument("--compress", default="deflate")
     parser.add_argument("--case", help=argparse.SUPPRESS)
@@ -213,6 +278,8 @@ def main() -> int:
                 compress=args.compress,
                 class_map=False,
             )
+        if args.files > 1:
+            scene = cut(scene, folder, args.files)
         names = args.cases.split(",")
         # the last one of an option counts
         command = [sys.executable, __file__, *sys.argv[1:], "--scene", scene]

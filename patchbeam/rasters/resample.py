@@ -26,6 +26,10 @@ RADIUS = {"bilinear": 1, "cubic": 2, "cubic_spline": 2, "lanczos": 3}
 _EXACT = 1e-9
 """Pixels of error allowed to GDAL's approximate transformer, which then asks PROJ for every pixel."""
 
+_CLOSE = 1e-4
+"""The same for kernels that weight pixels: PROJ is asked for one pixel in twenty or so. Those that choose
+one of the pixels could choose another."""
+
 _COUNTING = frozenset({"mode", "min", "max", "med", "q1", "q3", "rms"})
 """Kernels whose contributors are those of ``average``, which shows if one of them is masked."""
 
@@ -110,7 +114,7 @@ def _warp(
                     width=target.width,
                     height=target.height,
                     resampling=Resampling[resampling],
-                    tolerance=_EXACT,
+                    tolerance=_EXACT if resampling in _COUNTING else _CLOSE,
                     XSCALE=1 / shrink[0],
                     YSCALE=1 / shrink[1],
                     # all of the source is at hand: no guessing which part is needed
