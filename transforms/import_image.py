@@ -20,6 +20,9 @@ from patchbeam.records.index import FileIndex, index_file
 from transforms.meters import Advance, Reading, counter, distribution
 from transforms.write import gather
 
+TILES_TOGETHER = 32
+"""Tiles of one element where threads share it."""
+
 _Task = tuple[int, str, MemberRange | None]
 
 
@@ -124,20 +127,20 @@ class _MakeTile(beam.DoFn):  # type: ignore[misc]
         self._stored, self._sizes = counter("bytes_stored"), distribution("tile_bytes")
         self._reading, self._advance = Reading(), Advance("tiles")
 
-    def process(self, tile: int) -> Iterator[TileDone]:
+    def process(self, tiles: Sequence[int]) -> Iterator[TileDone]:
         if self._maker is None:
             files, schema, order = load_state(state_path(self._plan))
             self._maker = TileMaker(self._plan, files, schema, threads=self._threads, order=order)
             self._pixel_bytes = len(schema.names) * np.dtype(schema.type).itemsize
-        done = self._maker.make(tile)
-        window = self._plan.tiles.window(tile)
-        self._tiles.inc()
-        self._patches.inc(done.patches)
-        self._stored.inc(done.size_bytes)
-        self._sizes.update(done.size_bytes)
-        self._reading.take()
-        self._advance(1, window.width * window.height * self._pixel_bytes)
-        yield done
+        for done in self._maker.make_all(tiles):
+            window = self._plan.tiles.window(done.tile)
+            self._tiles.inc()
+            self._patches.inc(done.patches)
+            self._stored.inc(done.size_bytes)
+            self._sizes.update(done.size_bytes)
+            self._reading.take()
+            self._advance(1, window.width * window.height * self._pixel_bytes)
+            yield done
 
     def teardown(self) -> None:
         if self._maker is not None:
@@ -175,9 +178,13 @@ class MakeTiles(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, tiles: beam.PCollection[int]) -> beam.PCollection[str]:
         """Tiles are dealt out, made, gathered and moved to their places together."""
+        # one worker makes neighbours one after the other: it reads the next while it writes the last
+        size = 1 if self._threads == 1 else TILES_TOGETHER
         made = (
             tiles
-            | "DealTiles" >> beam.Reshuffle()
+            | "Number" >> beam.Map(lambda tile: (tile // size, tile)).with_output_types(tuple[int, int])
+            | "DealTiles" >> beam.GroupByKey()
+            | "InOrder" >> beam.MapTuple(lambda _, numbers: sorted(numbers))
             | "Make" >> beam.ParDo(_MakeTile(self._plan, self._threads)).with_output_types(TileDone)
         )
         return gather(made, "Tiles") | "Publish" >> beam.ParDo(_Publish(self._plan, self._overwrite))

@@ -145,7 +145,8 @@ class Converter:
                     self._refuse(name, values, beyond, patch_at)
 
     def _to_integer(self, name: str, values: Array, target: Array, patch_at: PatchAt) -> None:
-        if not values.size:
+        if not values.size or values.dtype == self.dtype:
+            target[...] = values  # whatever they are, they fit
             return
         if values.dtype.kind == "f":
             values = np.rint(values)  # half to even

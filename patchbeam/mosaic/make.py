@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from patchbeam import storage
 from patchbeam.errors import CountMismatch, OutputExists
@@ -28,6 +33,10 @@ from patchbeam.retry import retrying
 
 FORMAT = "patchbeam-import"
 VERSION = "1.0"
+AHEAD_BYTES = 256 << 20
+"""A tile of more bytes is written before the next one is read: two would be in memory."""
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +54,28 @@ class TileDone:
     path: str
     size_bytes: int
     patches: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TileRead:
+    """A tile that is to be written.
+
+    Attributes:
+        tile: its number.
+        pixels: ``(band, row, col)``; ``None`` once it has been taken to be written.
+        patches: patches that begin in it.
+    """
+
+    tile: int
+    pixels: Array | None
+    patches: int
+
+    def take(self) -> Array:
+        """Hands the pixels out, so that they go as soon as they are written."""
+        pixels, self.pixels = self.pixels, None
+        if pixels is None:
+            raise ValueError(f"tile {self.tile} has been written already")
+        return pixels
 
 
 class TileMaker:
@@ -72,6 +103,8 @@ class TileMaker:
         self._threads = threads
         self._profile = plan.profile(schema)
         self._pool = Pool(threads)
+        tile_bytes = plan.options.tile_size**2 * len(schema.names) * np.dtype(schema.type).itemsize
+        self._reads_ahead = tile_bytes <= AHEAD_BYTES
         self._mask = None if plan.source_mask is None else plan.source_mask.reader(threads)
         self._assembler = Assembler(
             PatchSource(files, plan.layout, schema, order),
@@ -83,22 +116,51 @@ class TileMaker:
             valid_at=self._mask,
         )
 
-    def make(self, tile: int) -> TileDone:
+    def make_all(self, tiles: Iterable[int]) -> Iterator[TileDone]:
+        """Makes tiles one after the other; the next one is read while the last one is written.
+
+        Args:
+            tiles: their numbers.
+
+        Raises:
+            PatchbeamError: as :meth:`make`.
+        """
+        reads = (self.read(tile) for tile in tiles)
+        for read in self._pool.ahead(reads) if self._reads_ahead else reads:
+            yield self.make(read)
+
+    def make(self, tile: int | TileRead | TileDone) -> TileDone:
         """Makes a tile, unless an earlier attempt of the same import has.
+
+        Args:
+            tile: its number, or what :meth:`read` has returned of it.
 
         Raises:
             CorruptRecord: a record that it needs is damaged or of another form.
             EncodeError: a value does not fit the map's type.
             WriteFailed: the file cannot be written.
         """
-        path, mark = _tile_paths(self._plan, tile)
+        read = self.read(tile) if isinstance(tile, int) else tile
+        return read if isinstance(read, TileDone) else self._write(read)
+
+    def read(self, tile: int) -> TileRead | TileDone:
+        """Reads the pixels of a tile, unless an earlier attempt of the same import has finished it.
+
+        Raises:
+            CorruptRecord: a record that it needs is damaged or of another form.
+            EncodeError: a value does not fit the map's type.
+        """
         done = _finished(self._plan, tile)
         if done is not None:
             return done
-        window = self._plan.tiles.window(tile)
-        pixels, patches = self._assembler.tile(window)
+        pixels, patches = self._assembler.tile(self._plan.tiles.window(tile))
         self._files.release()
-        grid = padded(self._plan.layout.grid, window)
+        return TileRead(tile=tile, pixels=pixels, patches=patches)
+
+    def _write(self, read: TileRead) -> TileDone:
+        tile, pixels = read.tile, read.take()
+        path, mark = _tile_paths(self._plan, tile)
+        grid = padded(self._plan.layout.grid, self._plan.tiles.window(tile))
         if storage.is_remote(path):
             with tempfile.TemporaryDirectory(prefix="patchbeam-") as folder:
                 local = os.path.join(folder, "tile.tif")
@@ -107,8 +169,8 @@ class TileMaker:
                 retrying(lambda: storage.concat([local], path))
         else:
             size = retrying(lambda: write_cog(path, pixels, grid, self._profile, threads=self._threads))
-        _write(mark, json.dumps({"sizeBytes": size, "patches": patches}).encode())
-        return TileDone(tile=tile, path=path, size_bytes=size, patches=patches)
+        _write(mark, json.dumps({"sizeBytes": size, "patches": read.patches}).encode())
+        return TileDone(tile=tile, path=path, size_bytes=size, patches=read.patches)
 
     def close(self) -> None:
         """Ends threads and closes files."""
