@@ -1,68 +1,90 @@
-"""A map of one float band from records, against rasterio writing the same tiles from arrays in memory.
+"""Maps from records, beside rasterio writing the same tiles from memory and beside a TensorFlow loop.
 
-    python benchmarks/import_map.py --side 8192
-    python benchmarks/import_map.py --side 30000 --gzip none
+    python benchmarks/import_map.py --map float [--side 8192] [--rounds 5] [--threads 2]
+    python benchmarks/import_map.py --map argmax [--gzip indexed|none] [--cases ours,rasterio,limit,tf,parse]
 
-Prints seconds of both, their ratio, and the peak memory of the import in its own process. Both write
-cloud-optimised GeoTIFFs with the same compression, predictor, block size, overviews and threads. Records
-are made first and lie in the page cache as far as it reaches.
+The records are made once; then each case runs in turn, each a process of its own:
+
+- ``ours``: the whole job of ``patchbeam import-image`` through Beam, with its indexes, VRT and STAC files;
+- ``rasterio``: the same tiles from arrays in memory, by the same driver with the same options and threads;
+- ``limit``: as that, by the writer of ours, which makes overviews in memory instead of in a file;
+- ``tf``: ``TFRecordDataset`` → ``tf.train.Example`` → array → window of one GeoTIFF that is not compressed;
+- ``parse``: as that, with ``tf.io.parse_single_example`` of fixed shapes.
+
+``--map float`` is one band of continuous numbers; ``--map argmax`` has three bands of probabilities, of which
+the map holds the number of the largest. What rasterio writes then is that number, found beforehand in
+``limit`` and ``rasterio``. Rates are of the float32 payload of the records and leave imports out; ratios are
+taken within a round. The pixels of all maps are compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
+import hashlib
+import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
 PATCH, TILE = 256, 4096
+BANDS = {"float": ("p",), "argmax": ("p0", "p1", "p2")}
+ROWS_A_FILE = 16
+TOP_LEFT, STEP = (300000.0, 9000000.0), 10.0
 
 
-def pixels(top: int, left: int, height: int, width: int) -> np.ndarray:
+def surface(top: int, left: int, height: int, width: int, seed: int = 0) -> np.ndarray:
     """A smooth surface with texture: what a prediction of a continuous quantity looks like."""
     y = np.arange(top, top + height, dtype=np.float32)[:, None]
     x = np.arange(left, left + width, dtype=np.float32)[None, :]
-    texture = ((np.arange(height * width, dtype=np.uint32) * np.uint32(2654435761)) >> np.uint32(18)).reshape(
-        height, width
-    )
-    return np.sin(x / 211) * np.cos(y / 307) + texture.astype(np.float32) * np.float32(1e-6)
+    cells = x.astype(np.uint32) * np.uint32(73856093) ^ y.astype(np.uint32) * np.uint32(19349663)
+    texture = (cells * np.uint32(2654435761 + 2 * seed)) >> np.uint32(18)
+    waves = np.sin(x / (211 + 40 * seed)) * np.cos(y / (307 - 50 * seed))
+    return waves + texture.astype(np.float32) * np.float32(1e-6)
 
 
-def write_records(folder: Path, side: int, gzip: str) -> None:
+def numbers(kind: str, top: int, left: int, height: int, width: int) -> np.ndarray:
+    """Returns ``(band, row, col)`` float32 of part of the map; of ``argmax``, they add up to 1."""
+    found = np.stack([surface(top, left, height, width, seed) for seed in range(len(BANDS[kind]))])
+    if kind == "argmax":
+        found = np.exp(4 * found)
+        found /= found.sum(axis=0)
+    return found
+
+
+def write_records(folder: Path, kind: str, side: int, gzip: str) -> None:
+    """Writes the patches of the map, row by row, and a mixer beside them."""
     from patchbeam.mixer import Mixer
     from patchbeam.records.example import ExampleLayout, Feature
     from patchbeam.records.gzip import compress_members
 
     across = side // PATCH
-    layout = ExampleLayout([Feature("p", "float", PATCH * PATCH)])
+    layout = ExampleLayout([Feature(name, "float", PATCH * PATCH) for name in BANDS[kind]])
     buffer = np.empty(across * layout.record_size, np.uint8)
     layout.prepare(buffer)
-    per_file = 16  # patch rows
     suffix = "" if gzip == "none" else ".gz"
-    for number, start in enumerate(range(0, across, per_file)):
+    for number, start in enumerate(range(0, across, ROWS_A_FILE)):
         with open(folder / f"p-{number:05d}.tfrecord{suffix}", "wb") as file:
-            for row in range(start, min(start + per_file, across)):
-                strip = pixels(row * PATCH, 0, PATCH, across * PATCH)
+            for row in range(start, min(start + ROWS_A_FILE, across)):
+                strip = numbers(kind, row * PATCH, 0, PATCH, across * PATCH)
                 for col in range(across):
-                    target = layout.slot_views(buffer, col)[0].reshape(PATCH, PATCH)
-                    target[...] = strip[:, col * PATCH : (col + 1) * PATCH]
+                    for view, band in zip(layout.slot_views(buffer, col), strip, strict=True):
+                        view.reshape(PATCH, PATCH)[...] = band[:, col * PATCH : (col + 1) * PATCH]
                     layout.seal(buffer, col)
                 if gzip == "none":
                     file.write(buffer)
                 else:
-                    sizes = np.full(across, layout.record_size, np.int64)
-                    file.writelines(compress_members(buffer, sizes))
+                    file.writelines(compress_members(buffer, [layout.record_size] * across))
     mixer = Mixer(
         crs="EPSG:32633",
-        affine=(10.0, 0.0, 300000.0, 0.0, -10.0, 9000000.0),
+        affine=(STEP, 0.0, TOP_LEFT[0], 0.0, -STEP, TOP_LEFT[1]),
         patch_width_height=(PATCH, PATCH),
         patches_per_row=across,
         total_patches=across * across,
@@ -70,79 +92,199 @@ def write_records(folder: Path, side: int, gzip: str) -> None:
     (folder / "p-mixer.json").write_text(mixer.to_text())
 
 
-def run_import(folder: Path, threads: int) -> None:
-    """In a process of its own: prints seconds and peak memory."""
+def tiles(side: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yields top, left, height and width of each tile."""
+    for top in range(0, side, TILE):
+        for left in range(0, side, TILE):
+            yield top, left, min(TILE, side - top), min(TILE, side - left)
+
+
+def pixels_of(kind: str, tile: tuple[int, int, int, int]) -> np.ndarray:
+    """Returns what the map holds in a tile, ``(band, row, col)``."""
+    found = numbers(kind, *tile)
+    return found if kind == "float" else found.argmax(axis=0).astype(np.uint8)[None]
+
+
+def ours(args: argparse.Namespace) -> float:
     from pipelines.import_image import run_import
     from pipelines.resolve_import import load_import
 
-    plan = load_import(str(folder / "p"), output=str(folder / "map" / "m"))
-    start = time.perf_counter()
-    run_import(plan, workers=threads)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak}))
+    overrides = ["argmax=true"] if args.map == "argmax" else []
+    plan = load_import(str(args.folder / "p"), overrides, str(args.folder / "ours" / "m"))
+    started = time.perf_counter()
+    run_import(plan, workers=args.threads, overwrite=True)
+    return time.perf_counter() - started
 
 
-def run_rasterio(folder: Path, side: int, threads: int) -> float:
-    """Seconds that rasterio takes to write the same tiles; making the arrays is not counted."""
+def by_rasterio(args: argparse.Namespace) -> float:
+    """The clock runs while tiles are written, not while the arrays are made."""
     import rasterio
     from affine import Affine
 
-    covered = side // PATCH * PATCH
-    (folder / "peer").mkdir()
-    total = 0.0
-    for top in range(0, covered, TILE):
-        for left in range(0, covered, TILE):
-            array = pixels(top, left, min(TILE, covered - top), min(TILE, covered - left))
-            path = folder / "peer" / f"{top:06d}-{left:06d}.tif"
-            start = time.perf_counter()
-            with rasterio.open(
+    (args.folder / "rasterio").mkdir(exist_ok=True)
+    seconds = 0.0
+    for tile in tiles(args.side):
+        array = pixels_of(args.map, tile)
+        path = args.folder / "rasterio" / f"m-{tile[0]:010d}-{tile[1]:010d}.tif"
+        options = {
+            "driver": "COG",
+            "crs": "EPSG:32633",
+            "transform": Affine(STEP, 0, TOP_LEFT[0], 0, -STEP, TOP_LEFT[1])
+            * Affine.translation(tile[1], tile[0]),
+            "compress": "deflate",
+            "level": 1,
+            "predictor": "yes",
+            "blocksize": 512,
+            "overview_resampling": "average" if args.map == "float" else "nearest",
+            "num_threads": args.threads,
+        }
+        if args.map == "float":
+            options["nodata"] = float("nan")
+        started = time.perf_counter()
+        with (
+            rasterio.Env(GDAL_NUM_THREADS=str(args.threads)),
+            rasterio.open(
                 path,
                 "w",
-                driver="COG",
-                width=array.shape[1],
-                height=array.shape[0],
-                count=1,
-                dtype="float32",
-                nodata=float("nan"),
-                crs="EPSG:32633",
-                transform=Affine(10, 0, 300000 + 10 * left, 0, -10, 9000000 - 10 * top),
-                compress="deflate",
-                level=1,
-                predictor="yes",
-                blocksize=512,
-                overview_resampling="average",
-                num_threads=threads,
-            ) as dataset:
-                dataset.write(array, 1)
-            total += time.perf_counter() - start
-            path.unlink()  # room for the next ones
-    return total
+                count=len(array),
+                height=tile[2],
+                width=tile[3],
+                dtype=array.dtype,
+                **options,
+            ) as dataset,
+        ):
+            dataset.write(array)
+        seconds += time.perf_counter() - started
+    return seconds
+
+
+def limit(args: argparse.Namespace) -> float:
+    """As rasterio's, by the function that writes the tiles of an import."""
+    from affine import Affine
+    from odc.geo.geobox import GeoBox
+
+    from patchbeam.mosaic.geotiff import TileProfile, write_cog
+
+    profile = TileProfile(
+        nodata=float("nan") if args.map == "float" else None, names=("p",), categorical=args.map == "argmax"
+    )
+    (args.folder / "limit").mkdir(exist_ok=True)
+    seconds = 0.0
+    for tile in tiles(args.side):
+        array = pixels_of(args.map, tile)
+        affine = Affine(STEP, 0, TOP_LEFT[0], 0, -STEP, TOP_LEFT[1]) * Affine.translation(tile[1], tile[0])
+        path = str(args.folder / "limit" / f"m-{tile[0]:010d}-{tile[1]:010d}.tif")
+        started = time.perf_counter()
+        write_cog(path, array, GeoBox(tile[2:], affine, "EPSG:32633"), profile, threads=args.threads)
+        seconds += time.perf_counter() - started
+    return seconds
+
+
+def by_tensorflow(args: argparse.Namespace) -> float:
+    import rasterio
+    import tensorflow as tf
+    from affine import Affine
+    from rasterio.windows import Window
+
+    names = BANDS[args.map]
+    files = sorted(map(str, args.folder.glob("p-*.tfrecord*")))
+    across = args.side // PATCH
+    (args.folder / args.case).mkdir(exist_ok=True)
+    dtype = "float32" if args.map == "float" else "uint8"
+    shape = {"count": 1, "height": args.side, "width": args.side, "dtype": dtype}
+    block = {"tiled": True, "blockxsize": PATCH, "blockysize": PATCH}
+    affine = Affine(STEP, 0, TOP_LEFT[0], 0, -STEP, TOP_LEFT[1])
+    started = time.perf_counter()
+    dataset = tf.data.TFRecordDataset(files, compression_type="" if args.gzip == "none" else "GZIP")
+    if args.case == "parse":
+        spec = {name: tf.io.FixedLenFeature([PATCH, PATCH], tf.float32) for name in names}
+        dataset = dataset.map(lambda record: tf.io.parse_single_example(record, spec))
+    with rasterio.open(
+        args.folder / args.case / "m.tif", "w", crs="EPSG:32633", transform=affine, **shape, **block
+    ) as target:
+        for number, record in enumerate(dataset):
+            if args.case == "parse":
+                patch = np.stack([record[name].numpy() for name in names])
+            else:
+                feature = tf.train.Example.FromString(record.numpy()).features.feature
+                patch = np.stack(
+                    [
+                        np.array(feature[name].float_list.value, np.float32).reshape(PATCH, PATCH)
+                        for name in names
+                    ]
+                )
+            if args.map == "argmax":
+                patch = patch.argmax(axis=0).astype(np.uint8)[None]
+            row, col = divmod(number, across)
+            target.write(patch, window=Window(col * PATCH, row * PATCH, PATCH, PATCH))
+    return time.perf_counter() - started
+
+
+CASES = {"ours": ours, "rasterio": by_rasterio, "limit": limit, "tf": by_tensorflow, "parse": by_tensorflow}
+
+
+def digest(folder: Path, side: int) -> str:
+    """Returns a digest of the pixels of a map in one file or in tiles."""
+    import rasterio
+    from rasterio.windows import Window
+
+    paths = sorted(folder.glob("*.tif"))
+    found = hashlib.sha256()
+    for number, (top, left, height, width) in enumerate(tiles(side)):
+        whole = len(paths) == 1
+        with rasterio.open(paths[0] if whole else paths[number]) as dataset:
+            window = Window(left, top, width, height) if whole else None
+            found.update(dataset.read(window=window).tobytes())
+    return found.hexdigest()
+
+
+def run_case(args: argparse.Namespace) -> None:
+    """Runs one case in this process and prints what it took."""
+    from common import report
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    seconds = CASES[args.case](args)
+    report(seconds, args.side**2 * 4 * len(BANDS[args.map]))
 
 
 def main() -> None:
+    """Prints the table of all cases."""
+    from common import interleave, table
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--map", choices=tuple(BANDS), default="float")
     parser.add_argument("--side", type=int, default=8192, help="pixels a side")
     parser.add_argument("--gzip", choices=("indexed", "none"), default="indexed")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", help="for records and maps; default: a temporary one")
-    parser.add_argument("--import-only", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.import_only:
-        run_import(Path(given.import_only), given.threads)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cases", default="ours,rasterio,limit,tf,parse")
+    parser.add_argument("--data", default=os.environ.get("BENCH_DATA"), help="folder for records and maps")
+    parser.add_argument("--case", choices=tuple(CASES), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.side = max(PATCH, args.side // PATCH * PATCH)
+    if args.case:
+        run_case(args)
         return
-    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+    with tempfile.TemporaryDirectory(dir=args.data) as name:
         folder = Path(name)
-        write_records(folder, given.side, given.gzip)
-        peer = run_rasterio(folder, given.side, given.threads)
-        command = [sys.executable, __file__, "--import-only", str(folder), "--threads", str(given.threads)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        own = json.loads(done.stdout.splitlines()[-1])
-        side = given.side // PATCH * PATCH
-        print(f"map of {side} x {side} float32, records {given.gzip}, {given.threads} threads")
-        print(f"rasterio, arrays in memory  {peer:8.1f} s")
-        print(f"import-image                {own['seconds']:8.1f} s   ratio {own['seconds'] / peer:.2f}")
-        print(f"peak memory of the import   {own['peak_bytes'] / 2**30:8.2f} GiB")
+        write_records(folder, args.map, args.side, args.gzip)
+        given: list[Any] = ["--map", args.map, "--side", args.side, "--gzip", args.gzip]
+        given += ["--threads", args.threads, "--folder", folder]
+        cases = {
+            case: [sys.executable, __file__, "--case", case, *map(str, given)]
+            for case in args.cases.split(",")
+        }
+        runs = interleave(cases, args.rounds)
+        print(
+            f"{args.map}: map of {args.side} x {args.side}, {len(BANDS[args.map])} float32 bands in records "
+            f"(gzip: {args.gzip}), {args.threads} threads"
+        )
+        print(table(runs, next(iter(cases))))
+        maps = {digest(folder / case, args.side) for case in cases}
+        print("the pixels of all maps are equal" if len(maps) == 1 else "THE MAPS DIFFER")
+        if len(maps) > 1:
+            raise SystemExit(1)
 
 
 if __name__ == "__main__":
