@@ -38,7 +38,7 @@ class Stream:
         self.ended = False
         self.busy = self.dropped = False
         self.kept: dict[int, bytes] = {}
-        self._error: CorruptRecord | None = None
+        self._error: Exception | None = None
         self._records: Iterator[memoryview] | None = None
         self._path = path
         self._name = name
@@ -50,16 +50,16 @@ class Stream:
             CorruptRecord: it is damaged; with file, record and byte. So does every later call.
         """
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise _again(self._error)
         if self.ended:
             return None
         if self._records is None:
             self._records = read_records(self._path, name=self._name, reuse=True)
         try:
             data = next(self._records, None)
-        except CorruptRecord as error:
+        except Exception as error:
             self._error, self._records = error, None
-            raise
+            raise _again(error) from None
         if data is None:
             self.ended, self._records = True, None
         else:
@@ -160,6 +160,7 @@ class InOrder:
             if stream is not None:
                 self._kept_bytes -= sum(map(len, stream.kept.values()))
                 stream.kept, stream.dropped = {}, True
+            self._turn.notify_all()
 
     def _acquire(self, at: int, first: int, count: int) -> Stream | None:
         """Waits for the turn of who asks for record ``first`` of a file, and is useful meanwhile."""
@@ -182,8 +183,7 @@ class InOrder:
                         self._turn.wait()
                         continue
                 try:
-                    # told to whoever asks for that record
-                    with suppress(CorruptRecord):
+                    with suppress(Exception):  # told to whoever asks for that record
                         self._keep(ahead)
                 finally:
                     with self._turn:
@@ -229,3 +229,10 @@ class InOrder:
                     stream.kept[number] = bytes(data)
                     self._kept_bytes += len(data)
         return size > 0
+
+
+def _again(error: Exception) -> Exception:
+    """Returns an error for one more who asks, without what others have noted on it."""
+    if isinstance(error, CorruptRecord):
+        return CorruptRecord(error.what, file=error.file, record=error.record, byte=error.byte)
+    return error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_damage_is_an_error_at_its_batch(tmp_path: Path, threads: int) -> None:
     error = caught.value
     assert (error.file, error.record, error.byte) == (str(written.files[1]), 4, byte)
     assert (np.concatenate(got) == written.pixels[:12]).all()
-    assert any("item 14" in note for note in error.__notes__)
+    assert len(error.__notes__) == 1 and "item 14 (patch 14)" in error.__notes__[0]
 
 
 @pytest.mark.parametrize("end", [-1, -9])
@@ -191,3 +192,23 @@ def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
     found += [batch for (batch,) in batches]
     assert (np.concatenate(found) == written.pixels).all()
+
+
+def test_what_cannot_be_read_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = write_export(tmp_path, gzip="zlib6", sidecar="mixer", per_shard=12)
+    database = PatchDatabase(written.prefix)
+    asked = []
+
+    def failing(*_: object, **__: object) -> Iterator[memoryview]:
+        asked.append(1)
+        raise OSError(5, "Input/output error")
+        yield
+
+    monkeypatch.setattr(inorder, "read_records", failing)
+    stream = inorder.Stream(str(written.files[0]), "name")
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output"):
+            stream.next()
+    assert not stream.ended and asked == [1]
+    monkeypatch.undo()
+    assert (DataProvider(database, 12)[0][0] == written.pixels).all()
