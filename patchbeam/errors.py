@@ -11,11 +11,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from patchbeam.redact import without_secrets
+
 
 class PatchbeamError(Exception):
-    """Base of every error that Patchbeam raises on purpose."""
+    """Base of every error that Patchbeam raises on purpose; as text it holds no secrets of URLs."""
 
     exit_status = 1
+
+    def __str__(self) -> str:
+        return without_secrets(super().__str__())
 
 
 class JobError(PatchbeamError, ValueError):

@@ -8,6 +8,7 @@ import numpy as np
 
 from patchbeam.grid import affine6
 from patchbeam.mixer import crs_text
+from patchbeam.redact import without_secrets
 from patchbeam.selection import split_parts
 from patchbeam.splits import GUARDED
 
@@ -49,7 +50,11 @@ def plan_to_json(plan: ExportPlan) -> dict[str, Any]:
                 "times": source.times,
                 "maskedObservations": "fill" if source.name in plan.fill else "drop",
                 "files": [
-                    {"path": file.path, "sizeBytes": file.size_bytes, "modified": file.modified}
+                    {
+                        "path": without_secrets(file.path),
+                        "sizeBytes": file.size_bytes,
+                        "modified": file.modified,
+                    }
                     for file in source.files
                 ],
             }

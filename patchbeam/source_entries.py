@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from odc.geo.geobox import GeoBox
 
-from patchbeam.errors import JobError
+from patchbeam.errors import JobError, SourceError
 from patchbeam.manifest import (
     Manifest,
     ManifestBand,
@@ -22,6 +22,7 @@ from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.header import read_header
 from patchbeam.rasters.quality import Quality
 from patchbeam.rasters.source import Source
+from patchbeam.redact import HIDDEN, without_secrets
 
 Windows = tuple[tuple[int, int, int, int], ...]
 
@@ -136,7 +137,7 @@ def every_file(entry: ManifestSource) -> Iterator[ManifestFile]:
 def _file(file: RasterFile, told: bool, masked: Windows | None) -> ManifestFile:
     nodata = tuple(value for value in file.nodata if value is not None)
     return ManifestFile(
-        path=file.path,
+        path=without_secrets(file.path),
         size_bytes=file.size_bytes,
         modified=file.modified,
         masked_windows=masked,
@@ -147,6 +148,11 @@ def _file(file: RasterFile, told: bool, masked: Windows | None) -> ManifestFile:
 
 
 def _header(entry: ManifestFile, key: str, crs: str | None) -> RasterFile:
+    if HIDDEN in entry.path:
+        raise SourceError(
+            f"{key}: {entry.path}: the manifest does not hold what the job gave to reach this file, as it may"
+            " be a secret; it cannot be read again from the manifest"
+        )
     file = read_header(entry.path, key, crs=crs)
     if entry.nodata is not None:
         file = replace(file, nodata=entry.nodata)
@@ -170,7 +176,7 @@ def _quality(quality: Quality, source: Source, missing: Mapping[str, Windows]) -
 def _plain_files(files: Sequence[RasterFile], missing: Mapping[str, Windows]) -> tuple[ManifestFile, ...]:
     return tuple(
         ManifestFile(
-            path=file.path,
+            path=without_secrets(file.path),
             size_bytes=file.size_bytes,
             modified=file.modified,
             masked_windows=missing.get(file.path),

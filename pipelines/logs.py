@@ -16,6 +16,7 @@ from typing import TextIO
 import click
 
 from patchbeam.errors import PatchbeamError
+from patchbeam.redact import without_secrets
 
 # Said by Beam on import wherever its optional Google packages are not installed; nothing here needs them.
 # The others are said whenever a runner's own server is started and stopped, as Prism's.
@@ -36,6 +37,9 @@ class _Handler(logging.StreamHandler[TextIO]):
     @stream.setter
     def stream(self, _: TextIO) -> None:
         pass
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
 
 
 class _Useful(logging.Filter):
@@ -110,6 +114,7 @@ def is_json() -> bool:
 
 def say_error(text: str) -> None:
     """Tells the user why a command has failed."""
+    text = without_secrets(text)
     if is_json():
         logging.getLogger("patchbeam").error("%s", text)
     else:

@@ -11,6 +11,7 @@ from patchbeam.manifest import Manifest
 from patchbeam.mixer import crs_text
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import manifest_name, mixer_name, shard_name
+from patchbeam.redact import without_secrets
 from patchbeam.sizes import size_text as size_text
 from pipelines.choice_text import choice_rows, why_dropped
 from pipelines.source_text import how_read, source_notes
@@ -26,7 +27,7 @@ def plan_text(plan: ExportPlan) -> str:
     for source, aligned in zip(plan.sources, plan.aligned, strict=True):
         how = how_read(plan, source, aligned)
         files = source.files[0].path if len(source.files) == 1 else f"{len(source.files)} files"
-        rows.append((f"source {source.name}", f"{files}: {how}"))
+        rows.append((f"source {source.name}", f"{without_secrets(files)}: {how}"))
     rows.extend(("note", text) for text in source_notes(plan))
     for feature in plan.features:
         rows.append((f"feature {feature.name}", f"{feature.kind} {_shape(feature.shape)}"))

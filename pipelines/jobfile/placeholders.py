@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from patchbeam.errors import JobError, nearest
+from patchbeam.redact import note_variable
 
 DATE_VARIABLE = "PATCHBEAM_DATE"
 
@@ -58,6 +59,7 @@ def fill_placeholders(value: Any, name: str, place: str = "") -> Any:
                 f"{where}: ${{{match['name']}}}: this environment variable holds bytes that are not UTF-8; "
                 "set it anew"
             )
+        note_variable(match["name"], found)
         return found
 
     return _PLACEHOLDER.sub(fill, value)
