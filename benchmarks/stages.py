@@ -55,7 +55,8 @@ def main() -> int:
         return result
 
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DATA")) as folder:
-        args.scene, args.out, args.plain, args.gzip = f"{folder}/scene.tif", f"{folder}/out", False, "indexed"
+        args.scene, args.out = f"{folder}/scene.tif", f"{folder}/out"
+        args.plain, args.gzip, args.warp = False, "indexed", ""
         write_scene(args.scene, width=args.size, height=args.size, bands=args.bands, class_map=False)
         plan = job_of(args)
         pool = Pool(1)
