@@ -1,25 +1,30 @@
-"""Features to records against the loop everyone writes, in one run; and the memory of a large table.
+"""Features to records beside the loop everyone writes; and the memory of a large table.
 
-Run: ``python benchmarks/tables.py [--features 1000000] [--loop 20000] [--folder DIR]``
+    python benchmarks/tables.py [--features 1000000] [--loop 20000] [--rounds 5] [--formats parquet,gpkg]
+    python benchmarks/tables.py --features 10000000 --formats parquet --rounds 1
 
 The loop reads the same table with pyogrio or pyarrow, builds one ``tf.train.Example`` a feature and writes
-it with ``tf.io.TFRecordWriter`` and GZIP, on the first ``--loop`` features. Each side runs in a process of
-its own, where its peak memory is measured; ours is the whole job through Beam, start-up aside.
+it with ``tf.io.TFRecordWriter`` and GZIP, on the first ``--loop`` features. The two take turns, each a
+process of its own, where its peak memory is measured; ours is the whole job through Beam, start-up aside.
+Ratios are taken within a round. The first records of both are compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
+import os
+import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
 PROPERTIES = 10
+COMPARED = 50
 
 
 def write_table(path: Path, features: int) -> None:
@@ -50,8 +55,8 @@ def write_table(path: Path, features: int) -> None:
     )
 
 
-def ours(table: Path, output: Path) -> tuple[float, float]:
-    """Seconds of the whole job by the clock and by the processor, start-up aside."""
+def ours(table: Path, output: Path) -> float:
+    """Returns the seconds of the whole job, start-up aside."""
     from pipelines.export_table import run_export_table
     from pipelines.jobfile.table_models import ExportTableJob
     from pipelines.resolve_table import resolve_export_table
@@ -59,18 +64,18 @@ def ours(table: Path, output: Path) -> tuple[float, float]:
     names = [f"property_{i}" for i in range(PROPERTIES)]
     job = {"job": "export-table", "features": str(table), "selectors": names, "output": str(output)}
     plan = resolve_export_table(ExportTableJob.model_validate(job), "/")
-    start = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
     run_export_table(plan, overwrite=True)
-    return time.perf_counter() - start[0], time.process_time() - start[1]
+    return time.perf_counter() - started
 
 
-def loop(table: Path, output: Path, features: int) -> tuple[float, float]:
-    """Seconds of the loop by the clock and by the processor, imports aside."""
+def loop(table: Path, output: Path, features: int) -> float:
+    """Returns the seconds of the loop, imports aside."""
     import pyarrow.parquet as pq
     import pyogrio
     import tensorflow as tf
 
-    start = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
     if table.suffix == ".parquet":
         frame = pq.ParquetFile(table).read_row_group(0).slice(0, features).to_pandas()
     else:
@@ -83,59 +88,73 @@ def loop(table: Path, output: Path, features: int) -> tuple[float, float]:
                 for name, value in row.items()
             }
             writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
-    return time.perf_counter() - start[0], time.process_time() - start[1]
+    return time.perf_counter() - started
 
 
-def measured(*arguments: str) -> dict[str, float]:
-    """Runs one side in a process of its own."""
-    run = subprocess.run(
-        [sys.executable, __file__, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if run.returncode:
-        raise SystemExit(run.stderr)
-    found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
-    return found
+def first_records(folder: Path, case: str) -> list[dict[str, list[float]]]:
+    """Returns what the first records of a case hold."""
+    from itertools import islice
+
+    from patchbeam.records.example import parse_example
+    from patchbeam.records.tfrecord import read_records
+
+    found = sorted(folder.glob(f"{case}*.tfrecord.gz"))[0]
+    return [
+        {name: values.tolist() for name, values in sorted(parse_example(record).items())}  # type: ignore[union-attr]
+        for record in islice(read_records(str(found)), COMPARED)
+    ]
+
+
+def summary(runs: dict[str, list[dict[str, Any]]]) -> str:
+    """Returns features a second of both, their ratios, CPU seconds and peak memory of the processes."""
+    rates = {case: [run["payload"] / run["seconds"] for run in own] for case, own in runs.items()}
+    ratios = [a / b for a, b in zip(rates["ours"], rates["loop"], strict=True)]
+    lines = []
+    for case, own in rates.items():
+        cpu = statistics.median(run["cpu"] for run in runs[case])
+        peak = statistics.median(run["peak_mib"] for run in runs[case])
+        lines.append(
+            f"  {case:<5}{statistics.median(own):>10,.0f} features/s ({min(own):,.0f}–{max(own):,.0f})"
+            f"{cpu:>8.1f} CPU s{peak:>8.0f} MiB at the most"
+        )
+    spread = f"({min(ratios):.1f}–{max(ratios):.1f})"
+    return "\n".join([*lines, f"  ratio {statistics.median(ratios):.1f} {spread}"])
 
 
 def main() -> None:
-    """Prints features a second of both, their ratio, and the peak memory of ours."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Prints both rates, their ratio and the peak memory, for each format."""
+    from common import interleave, report
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--features", type=int, default=1_000_000)
     parser.add_argument("--loop", type=int, default=20_000)
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--side", choices=["ours", "loop"])
-    parser.add_argument("--table", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--formats", default="parquet,gpkg")
+    parser.add_argument("--case", choices=["ours", "loop"], help=argparse.SUPPRESS)
+    parser.add_argument("--table", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    sys.path.insert(0, str(ROOT))
-    if given.side:
-        output = given.folder / given.side
-        seconds = ours(given.table, output) if given.side == "ours" else loop(given.table, output, given.loop)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps({"seconds": seconds[0], "cpu": seconds[1], "peak_mib": peak / 1024}))
+    if given.case:
+        output = given.table.parent / given.case
+        if given.case == "ours":
+            report(ours(given.table, output), given.features)
+        else:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+            report(loop(given.table, output, given.loop), min(given.loop, given.features))
         return
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        for suffix in (".parquet", ".gpkg"):
-            table = Path(folder) / f"table{suffix}"
+    for suffix in given.formats.split(","):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DATA")) as name:
+            folder = Path(name)
+            table = folder / f"table.{suffix}"
             write_table(table, given.features)
-            common = ["--folder", folder, "--table", str(table), "--loop", str(given.loop)]
-            # turn and turn about, and the best of each: a busy machine then hurts both alike
-            runs = [(side, measured("--side", side, *common)) for side in ("loop", "ours") * given.repeat]
-            best = {
-                side: {key: min(run[key] for name, run in runs if name == side) for key in ("seconds", "cpu")}
-                for side in ("loop", "ours")
-            }
-            peak = max(run["peak_mib"] for name, run in runs if name == "ours")
-            print(
-                f"{suffix[1:]}: {given.features} features of {PROPERTIES} properties, "
-                f"peak memory {peak:.0f} MiB"
-            )
-            for key, what in (("seconds", "wall"), ("cpu", "processor")):
-                rate = given.features / best["ours"][key], given.loop / best["loop"][key]
-                print(
-                    f"  by {what} time: {rate[0]:,.0f} features/s, the loop {rate[1]:,.0f}: "
-                    f"{rate[0] / rate[1]:.1f} times"
-                )
+            numbers = ["--features", str(given.features), "--loop", str(given.loop)]
+            command = [sys.executable, __file__, "--table", str(table), *numbers]
+            runs = interleave({case: [*command, "--case", case] for case in ("ours", "loop")}, given.rounds)
+            if first_records(folder, "ours") != first_records(folder, "loop"):
+                raise SystemExit(f"{suffix}: the records of both differ")
+            print(f"{suffix}: {given.features:,} features of {PROPERTIES} properties; records are equal")
+            print(summary(runs), flush=True)
 
 
 if __name__ == "__main__":

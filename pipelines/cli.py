@@ -13,6 +13,7 @@ import click
 
 from patchbeam import __version__
 from patchbeam.errors import JobError, PatchbeamError, nearest
+from patchbeam.redact import without_secrets
 from pipelines import check_commands, dataset_commands, logs, table_commands
 from pipelines.showing import quiet_option
 
@@ -80,7 +81,7 @@ def _warn(plan: ExportPlan) -> None:
 
     warnings = ImageReader(plan.sources, plan.bands, plan.grid).warnings
     for text in warnings[:_WARNINGS]:
-        click.echo(f"warning: {text}", err=True)
+        click.echo(f"warning: {without_secrets(text)}", err=True)
     if len(warnings) > _WARNINGS:
         click.echo(f"warning: the same goes for {len(warnings) - _WARNINGS} more bands", err=True)
 

@@ -16,6 +16,7 @@ import apache_beam as beam
 from patchbeam import storage
 from patchbeam.errors import (
     CountMismatch,
+    LockHeld,
     OutputExists,
     OutputUnusable,
     PatchbeamError,
@@ -26,8 +27,10 @@ from patchbeam.leftovers import clean_up
 from patchbeam.lock import OutputLock
 from patchbeam.mosaic.make import begun_publication
 from patchbeam.mosaic.plan import ImportPlan
+from patchbeam.mosaic.space import least_space
 from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools
+from patchbeam.sizes import size_text
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import (
     beam_options,
@@ -50,7 +53,7 @@ def check_map_destination(plan: ImportPlan, *, overwrite: bool, resume: bool = F
     With ``resume``, what an attempt of the same import has already published there is no reason.
 
     Raises:
-        OutputUnusable: it cannot be written.
+        OutputUnusable: it cannot be written, or has less free space than the map needs at the least.
         OutputExists: files of an earlier map are there and ``overwrite`` is false.
     """
     _, name = storage.split(plan.output)
@@ -59,6 +62,16 @@ def check_map_destination(plan: ImportPlan, *, overwrite: bool, resume: bool = F
             f"output: {plan.output} ends in a folder; add the beginning of the file names, {plan.output}map"
         )
     storage.check_writable(plan.output)
+    folder, _ = storage.split(plan.output)
+    free = storage.free_bytes(folder)
+    if free is not None:
+        have = storage.list_stats(storage.join(plan.temporary_folder, "")).values() if resume else ()
+        least = least_space(plan) - sum(stat.size_bytes for stat in have)
+        if free < least:
+            raise OutputUnusable(
+                f"output: {folder or '.'} has {size_text(free)} free and the map needs at least "
+                f"{size_text(least)}; free some space or choose another output"
+            )
     there = existing_maps(storage.list_names(plan.output), plan.output)
     if there and resume:
         own = begun_publication(plan)
@@ -100,13 +113,13 @@ def run_import(
     refuse_local_paths(options, [("output", plan.output), *(("records", path) for path in plan.records)])
     pipeline, ends_here = new_pipeline(options), ends_with_us(options)
     check_map_destination(plan, overwrite=overwrite, resume=resume)
-    with OutputLock(plan.output, take_over=resume):
+    with OutputLock(plan.output, take_over=resume) as lock:
         # once more: a run that held the lock until now may have published
         check_map_destination(plan, overwrite=overwrite, resume=resume)
         if not resume:
             storage.delete_tree(plan.temporary_folder)
-        pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite)
-        _run(pipeline, plan, local=is_local(options), ends_here=ends_here)
+        pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite, lock=lock.ticket)
+        _run(pipeline, plan, lock, local=is_local(options), ends_here=ends_here)
     name = import_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
@@ -114,7 +127,9 @@ def run_import(
     return report
 
 
-def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool, ends_here: bool) -> None:
+def _run(
+    pipeline: beam.Pipeline, plan: ImportPlan, lock: OutputLock, *, local: bool, ends_here: bool
+) -> None:
     """Runs the pipeline; when it fails, temporary files stay only if it can be resumed."""
     folder = plan.temporary_folder
     try:
@@ -122,6 +137,8 @@ def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool, ends_here: b
     except BaseException as error:
         close_pools()
         if was_interrupted(error):
+            if not ends_here:
+                lock.keep()
             text = (
                 f"finished tiles are kept in {folder}; run it again with --resume"
                 if ends_here
@@ -129,7 +146,9 @@ def _run(pipeline: beam.Pipeline, plan: ImportPlan, *, local: bool, ends_here: b
             )
             raise KeyboardInterrupt(text) from error
         original = original_error(error)
-        if isinstance(original, PatchbeamError) and not isinstance(original, ReadFailed | WriteFailed):
+        if isinstance(original, PatchbeamError) and not isinstance(
+            original, ReadFailed | WriteFailed | LockHeld
+        ):
             clean_up(folder)
         if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
             then = f"Finished tiles are kept in {folder}: run it again with --resume"

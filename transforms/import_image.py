@@ -9,6 +9,7 @@ import numpy as np
 
 from patchbeam import storage
 from patchbeam.errors import CountMismatch
+from patchbeam.lock import LockTicket
 from patchbeam.mosaic.counts import open_schema
 from patchbeam.mosaic.make import TileDone, TileMaker, is_published, publish_map
 from patchbeam.mosaic.plan import ImportPlan, MemberRange, read_members
@@ -148,17 +149,20 @@ class _MakeTile(beam.DoFn):  # type: ignore[misc]
 
 
 class _Publish(beam.DoFn):  # type: ignore[misc]
-    def __init__(self, plan: ImportPlan, overwrite: bool) -> None:
+    def __init__(self, plan: ImportPlan, overwrite: bool, lock: LockTicket | None) -> None:
         self._plan = plan
         self._overwrite = overwrite
+        self._lock = lock
 
     def process(self, gathered: tuple[None, Iterable[TileDone | None]]) -> Iterator[str]:
         if is_published(self._plan):
+            if self._lock is not None:
+                self._lock.release()
             yield import_name(self._plan.output)
             return
         _, schema, _ = load_state(state_path(self._plan))
         done = [one for one in gathered[1] if one is not None]
-        yield publish_map(self._plan, schema, done, overwrite=self._overwrite)
+        yield publish_map(self._plan, schema, done, overwrite=self._overwrite, lock=self._lock)
 
 
 class MakeTiles(beam.PTransform):  # type: ignore[misc]
@@ -168,13 +172,17 @@ class MakeTiles(beam.PTransform):  # type: ignore[misc]
         plan: the import; its state has been saved.
         threads: threads inside one element; 1 where the runner brings its own workers.
         overwrite: whether an earlier map with this prefix is replaced.
+        lock: what shows, when the run publishes, that it still holds its output.
     """
 
-    def __init__(self, plan: ImportPlan, *, threads: int = 1, overwrite: bool = False) -> None:
+    def __init__(
+        self, plan: ImportPlan, *, threads: int = 1, overwrite: bool = False, lock: LockTicket | None = None
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._threads = threads
         self._overwrite = overwrite
+        self._lock = lock
 
     def expand(self, tiles: beam.PCollection[int]) -> beam.PCollection[str]:
         """Tiles are dealt out, made, gathered and moved to their places together."""
@@ -187,7 +195,9 @@ class MakeTiles(beam.PTransform):  # type: ignore[misc]
             | "InOrder" >> beam.MapTuple(lambda _, numbers: sorted(numbers))
             | "Make" >> beam.ParDo(_MakeTile(self._plan, self._threads)).with_output_types(TileDone)
         )
-        return gather(made, "Tiles") | "Publish" >> beam.ParDo(_Publish(self._plan, self._overwrite))
+        return gather(made, "Tiles") | "Publish" >> beam.ParDo(
+            _Publish(self._plan, self._overwrite, self._lock)
+        )
 
 
 class RecordsToTiles(beam.PTransform):  # type: ignore[misc]
@@ -197,13 +207,17 @@ class RecordsToTiles(beam.PTransform):  # type: ignore[misc]
         plan: the import.
         threads: threads inside one element; 1 where the runner brings its own workers.
         overwrite: whether an earlier map with this prefix is replaced.
+        lock: what shows, when the run publishes, that it still holds its output.
     """
 
-    def __init__(self, plan: ImportPlan, *, threads: int = 1, overwrite: bool = False) -> None:
+    def __init__(
+        self, plan: ImportPlan, *, threads: int = 1, overwrite: bool = False, lock: LockTicket | None = None
+    ) -> None:
         super().__init__()
         self._plan = plan
         self._threads = threads
         self._overwrite = overwrite
+        self._lock = lock
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         """Index, count, tiles, publication."""
@@ -213,5 +227,6 @@ class RecordsToTiles(beam.PTransform):  # type: ignore[misc]
             | "IndexRecords"
             >> IndexRecords(plan.records, plan.temporary_folder, plan.members, threads=self._threads)
             | "PlanTiles" >> beam.ParDo(_PlanTiles(plan)).with_output_types(int)
-            | "MakeTiles" >> MakeTiles(plan, threads=self._threads, overwrite=self._overwrite)
+            | "MakeTiles"
+            >> MakeTiles(plan, threads=self._threads, overwrite=self._overwrite, lock=self._lock)
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from patchbeam import storage
 from patchbeam.errors import CountMismatch, OutputExists
 from patchbeam.lattice import padded
+from patchbeam.lock import LockTicket
 from patchbeam.mosaic.assemble import Assembler
 from patchbeam.mosaic.convert import Converter
 from patchbeam.mosaic.decode import PatchSource
@@ -225,10 +226,25 @@ def is_published(plan: ImportPlan) -> bool:
     return isinstance(said, dict) and said.get("fingerprint") == plan.fingerprint
 
 
-def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *, overwrite: bool) -> str:
+def publish_map(
+    plan: ImportPlan,
+    schema: RecordSchema,
+    done: list[TileDone],
+    *,
+    overwrite: bool,
+    lock: LockTicket | None = None,
+) -> str:
     """Counts the tiles and moves them to their places; returns the name of the completion file.
 
+    Args:
+        plan: the import.
+        schema: what was read of the records.
+        done: the tiles, in any order.
+        overwrite: whether an earlier map with this prefix is replaced.
+        lock: what shows that the run still holds its output; deleted at the end.
+
     Raises:
+        LockHeld: another run has taken the output over; nothing is published.
         CountMismatch: tiles or patches are missing or came twice; nothing is published.
         OutputExists: a map has been published here in the meantime.
         WriteFailed: a file cannot be moved or written.
@@ -236,6 +252,8 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
     tiles = plan.tiles
     done = sorted(done, key=lambda one: one.tile)
     _check(plan, done)
+    if lock is not None:
+        lock.check()
     there = existing_maps(storage.list_names(plan.output), plan.output)
     others = set(there) - begun_publication(plan)
     if others and not overwrite:
@@ -291,6 +309,8 @@ def publish_map(plan: ImportPlan, schema: RecordSchema, done: list[TileDone], *,
     }
     _write(final, _text(report))
     retrying(lambda: storage.delete_tree(plan.temporary_folder))
+    if lock is not None:
+        lock.release()
     return final
 
 
