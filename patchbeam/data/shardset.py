@@ -193,7 +193,7 @@ class ShardSet:
             elif end - first == 1:
                 yield files[number]
             else:
-                yield from files.read_range(number, end - first)
+                yield from files.read_range(number, end - first, keep=True)
 
     def where(self, record: int) -> str:
         """Returns file and number of a record, for messages."""

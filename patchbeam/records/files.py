@@ -123,8 +123,10 @@ class RecordFiles:
         i = at - file.first_of(unit)
         return self._checked(number, at, data[int(offsets[i]) : int(offsets[i + 1])])
 
-    def read_range(self, first: int, count: int) -> Iterator[memoryview]:
+    def read_range(self, first: int, count: int, *, keep: bool = False) -> Iterator[memoryview]:
         """Yields the data of consecutive records; each stored byte is read once, each member inflated once.
+
+        With ``keep`` inflated members stay, as far as there is room, for who reads on or again.
 
         Raises:
             IndexError: the range reaches past the last record.
@@ -136,7 +138,7 @@ class RecordFiles:
         while first < stop:
             number, at = self.locate(first)
             until = min(self.counts[number], at + stop - first)
-            yield from self._read(number, at, until)
+            yield from self._read(number, at, until, keep)
             first += until - at
 
     def parts(self, first: int, count: int) -> list[tuple[int, int]]:
@@ -188,7 +190,7 @@ class RecordFiles:
         self._members: OrderedDict[tuple[int, int], tuple[memoryview, Ints]] = OrderedDict()
         self._members_bytes = 0
 
-    def _read(self, number: int, at: int, until: int) -> Iterator[memoryview]:
+    def _read(self, number: int, at: int, until: int, keep: bool) -> Iterator[memoryview]:
         file = self.files[number]
         unit, last = file.unit_of(at), file.unit_of(until - 1) + 1
         while unit < last:
@@ -202,9 +204,7 @@ class RecordFiles:
                     yield self._checked(number, k, stored)
                     continue
                 first = file.first_of(k)
-                # what is left of a member is often asked for next
-                partly = first < at or until < file.first_of(k + 1)
-                data, offsets = self._member(number, k) if partly else self._inflated(number, k, stored)
+                data, offsets = self._member(number, k) if keep else self._inflated(number, k, stored)
                 for i in range(max(first, at), min(first + len(offsets) - 1, until)):
                     start, end = offsets[i - first : i - first + 2].tolist()
                     yield self._checked(number, i, data[start:end])
