@@ -11,10 +11,15 @@ WORKERS ?= 2
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
+# torch takes 6 GB on Linux, with libraries for graphics cards: it gets an environment of its own on top.
+TORCH := $(VENV)/torch
+TORCH_TESTS := $(addprefix tests/patchbeam/data/test_,torch.py adapters.py docs.py)
+SITE := -c "import sysconfig; print(sysconfig.get_path('purelib'))"
+
 # Is the interpreter one that Patchbeam supports, and can it make a virtual environment?
 PYTHON_CHECK := import sys; assert (3, 11) <= sys.version_info < (3, 14); import venv, ensurepip
 
-.PHONY: help demo test test-long test-flink lint docs clean distclean
+.PHONY: help demo test test-long test-flink test-torch torch lint docs clean distclean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -33,9 +38,16 @@ test: $(VENV)/.test ## run the bounded test suite
 
 test-long: $(VENV)/.test ## run every test, the long ones too
 	HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 1800 $(PYTEST_ARGS)
+	@if $(MAKE) --no-print-directory torch; then $(MAKE) --no-print-directory test-torch; \
+	else echo "torch could not be fetched; the tests that need it have not run" >&2; fi
 
 test-flink: $(VENV)/.test ## run jobs on a real Flink (fetched through PyPI and Maven; needs Java)
 	$(BIN)/python tests/flink.py $(PYTEST_ARGS)
+
+test-torch: $(TORCH)/.ready ## run the training side with torch and grain (fetched through PyPI; large)
+	$(TORCH)/bin/python -m pytest --timeout 300 $(TORCH_TESTS) $(PYTEST_ARGS)
+
+torch: $(TORCH)/.ready
 
 lint: $(VENV)/.lint $(VENV)/.docs ## check style, types and the documentation's links
 	$(BIN)/ruff check .
@@ -74,6 +86,12 @@ $(VENV)/.base: pyproject.toml setup.py | $(BIN)/python
 
 $(VENV)/.test: $(VENV)/.base
 	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(TORCH)/.ready: $(VENV)/.test
+	$(BIN)/python -m venv --clear $(TORCH)
+	$(BIN)/python $(SITE) > "$$($(TORCH)/bin/python $(SITE))/base.pth"
+	$(TORCH)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --editable '.[train]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.base
