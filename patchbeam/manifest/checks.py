@@ -119,6 +119,10 @@ def _count_ranges(key: str, ranges: Sequence[tuple[int, int]], planned: int) -> 
 
 def _check_shards(manifest: Manifest) -> None:
     _unique("shards", "name", [shard.name for shard in manifest.shards])
+    for i, shard in enumerate(manifest.shards):
+        _plain_name(f"shards[{i}].name", shard.name)
+    if manifest.index is not None:
+        _plain_name("index", manifest.index)
     parts = {part.name for part in manifest.splits.parts} if manifest.splits is not None else {None}
     following: dict[str | None, int] = {}
     for i, shard in enumerate(manifest.shards):
@@ -160,6 +164,12 @@ def _check_crc(shard: ManifestShard, key: str) -> None:
         size = -1
     if size != 4:
         raise JobError(f"{key}: {short(shard.crc32c)} is not a CRC-32C, base64 of four bytes")
+
+
+def _plain_name(key: str, name: str) -> None:
+    """Refuses what would lead out of the manifest's folder."""
+    if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
+        raise JobError(f"{key}: {short(name)} is not the name of a file beside the manifest")
 
 
 def _unique(key: str, name: str, values: Sequence[str]) -> None:

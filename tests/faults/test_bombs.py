@@ -199,6 +199,20 @@ def test_pictures_that_claim_much() -> None:
         refused(lambda data=data, kind=kind: load(data, kind), DataError)  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "a\0"])
+def test_names_that_lead_out_of_the_folder(name: str) -> None:
+    from fuzz_targets.sidecars import manifests
+
+    for key in ("shards", "index"):
+        document = json.loads(json.dumps(manifests()[0]))
+        if key == "shards":
+            document["shards"][0]["name"] = name
+        else:
+            document["index"] = name
+        with pytest.raises(JobError, match="is not the name of a file beside the manifest"):
+            Manifest.from_text(json.dumps(document), "m")
+
+
 def test_ranges_of_more_patches_than_there_are() -> None:
     from fuzz_targets.sidecars import manifests
 
