@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from patchbeam.errors import JobError, ReadFailed
-from patchbeam.storage import local
+from patchbeam.storage import joining, local
 from patchbeam.storage.base import (
     CHUNK_BYTES,
     Buffer,
@@ -244,7 +244,7 @@ def concat(parts: Sequence[Part], destination: str, *, consume: bool = False, th
         from patchbeam.storage import gcs
 
         return gcs.concat(pieces, destination, fetch=read_chunks)
-    return local.concat(pieces, destination, consume=consume, fetch=read_chunks, threads=threads)
+    return joining.concat(pieces, destination, consume=consume, fetch=read_chunks, threads=threads)
 
 
 def rename(source: str, destination: str) -> None:

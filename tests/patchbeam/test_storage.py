@@ -352,7 +352,7 @@ def test_a_single_whole_piece_is_not_copied(
 ) -> None:
     if not links:
         monkeypatch.setattr(os, "link", failing(errno.EOPNOTSUPP))
-    monkeypatch.setattr(storage.local, "Replacing", failing(errno.EIO))  # any copy would fail
+    monkeypatch.setattr(storage.joining, "Replacing", failing(errno.EIO))  # any copy would fail
     inode = os.stat(pieces[0]).st_ino
     path = str(tmp_path / "new" / "shard")
     assert storage.concat([pieces[0]], path, consume=True).size_bytes == 100_000
