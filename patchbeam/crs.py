@@ -49,7 +49,10 @@ def parse_crs(text: str, key: str = "grid.crs") -> CRS:
             f"a PROJ string ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
         ) from error
     if not (crs.geographic or crs.projected):
-        raise GridError(f"{key}: {text!r} is neither geographic nor projected, so it cannot hold a map")
+        raise GridError(
+            f"{key}: {text!r} is neither geographic nor projected, so it cannot hold a map; "
+            "give the CRS of a map"
+        )
     return crs
 
 

@@ -83,7 +83,9 @@ def resolve_grid(options: GridOptions, source_grids: Sequence[GeoBox]) -> GeoBox
         xmin, ymin, xmax, ymax = _bounds(_corners(options, crs, source_grids))
         size = ((xmax - xmin) / width, (ymin - ymax) / height)
         if not (size[0] > 0 > size[1]):
-            raise GridError("grid.region: has no area, so grid.dimensions gives no pixel size")
+            raise GridError(
+                "grid.region: has no area, so grid.dimensions gives no pixel size; give a larger region"
+            )
         return GeoBox((height, width), Affine(size[0], 0.0, xmin, 0.0, size[1], ymax), crs)
     first = source_grids[0]
     if options.region is not None:
@@ -104,7 +106,7 @@ def region_in(options: GridOptions, crs: CRS | str, near: tuple[float, float] | 
         GridError: there is no region, or it has no place in ``crs``.
     """
     if options.region is None:
-        raise GridError("grid.region: is not given")
+        raise GridError("grid.region: this key is missing; give the region, or leave out what needs it")
     target = crs if isinstance(crs, CRS) else parse_crs(crs)
     region = parse_region(options.region)
     if options.region_crs is not None:
@@ -136,7 +138,9 @@ def _export_crs(options: GridOptions, source_grids: Sequence[GeoBox]) -> CRS:
         raise GridError("grid: no source gives the grid; give grid.crs, grid.scale and grid.region")
     for i, grid in enumerate(source_grids):
         if grid.crs is None:
-            raise GridError(f"grid: file {i + 1} of the first source has no CRS")
+            raise GridError(
+                f"grid: file {i + 1} of the first source has no CRS; give grid.crs and grid.scale"
+            )
     crs = CRS(source_grids[0].crs)
     if options.crs is not None and not same_crs(parse_crs(options.crs), crs):
         raise GridError(
@@ -178,7 +182,9 @@ def _by_scale(options: GridOptions, crs: CRS, source_grids: Sequence[GeoBox]) ->
     xmin, ymin, xmax, ymax = _bounds(_corners(options, crs, source_grids))
     edges = [value / size if size > 0 else math.inf for value in (xmin, xmax, ymin, ymax)]
     if not all(math.isfinite(edge) for edge in edges):
-        raise GridError(f"grid.scale: {options.scale} m gives more than 2147483647 pixels a side")
+        raise GridError(
+            f"grid.scale: {options.scale} m gives more than 2147483647 pixels a side; give larger pixels"
+        )
     left, right = snap_out(edges[0], edges[1])
     bottom, top = snap_out(edges[2], edges[3])
     check_size(right - left, top - bottom, "grid.scale with grid.region")

@@ -181,7 +181,10 @@ def common_spec(inspections: Sequence[Inspection]) -> RecordSpec:
     """
     known = [(one.path, one.spec) for one in inspections if one.spec is not None]
     if not known:
-        raise JobError(f"{', '.join(one.path for one in inspections)}: no record, hence nothing to parse")
+        raise JobError(
+            f"{', '.join(one.path for one in inspections)}: no record, hence nothing to parse; "
+            "give a file that holds records"
+        )
     first_path, first = known[0]
     for path, spec in known[1:]:
         if spec != first:

@@ -35,7 +35,8 @@ def check_fractions(fractions: Mapping[str, float], key: str = "split") -> dict[
     total = sum(found.values())
     if abs(total - 1) > 1e-9:
         raise JobError(
-            f"{key}: the fractions {', '.join(map(str, found.values()))} sum to {total:g}, not to 1"
+            f"{key}: the fractions {', '.join(map(str, found.values()))} sum to {total:g}, not to 1; "
+            "give fractions that do"
         )
     return found
 

@@ -58,22 +58,23 @@ def summary_text(plan: SetPlan, manifest: Manifest) -> str:
     size = sum(shard.uncompressed_bytes for shard in manifest.shards)
     stored = sum(shard.stored_bytes for shard in manifest.shards)
     count = len(manifest.shards)
-    lines = [
-        f"{plan.count} items in {count} shard{'s' * (count != 1)} of profile {plan.schema.profile}: "
-        f"{size_text(size)}, {size_text(stored)} stored",
-        f"manifest {manifest_name(plan.output)}",
+    rows = [
+        ("written", f"{plan.count} items, {count} shard{'s' * (count != 1)}, profile {plan.schema.profile}"),
+        ("size", f"{size_text(stored)} stored, {size_text(size)} uncompressed"),
     ]
     statistics = manifest.extra[DATASET_KEY]["statistics"]
     for part in plan.schema.fields:
         shape = " × ".join("?" if n is None else str(n) for n in part.shape) or "one value"
         means = [
-            f"{one['mean']:.6g} ± {one['standardDeviation']:.6g}"
+            f"{one['mean']:.4g} ± {one['standardDeviation']:.4g}"
             for one in statistics.get(part.name, ())
             if one["count"]
         ]
-        said = f", {'; '.join(means[:4])}{'; …' if len(means) > 4 else ''}" if means else ""
-        lines.append(f"  {part.name}: {part.dtype}, {shape}{said}")
-    return "\n".join(lines)
+        said = f"; mean {', '.join(means[:4])}{', …' if len(means) > 4 else ''}" if means else ""
+        rows.append((part.name, f"{part.dtype}, {shape}{said}"))
+    rows.append(("manifest", manifest_name(plan.output)))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from patchbeam import __version__
-from patchbeam.errors import JobError, PatchbeamError, nearest
+from patchbeam.errors import CorruptRecord, JobError, PatchbeamError, nearest
 from patchbeam.redact import without_secrets
 from pipelines import check_commands, dataset_commands, logs, table_commands
 from pipelines.showing import quiet_option
@@ -263,6 +263,9 @@ cli.add_command(dataset_commands.build_dataset_command)
 cli.add_command(check_commands.look_command)
 
 
+_DAMAGE_REMEDY = "; patchbeam verify tells of all damage; fetch or write the file again"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     logs.configure()
@@ -287,7 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logs.say_error("interrupted; nothing has been published")
         return 130
     except PatchbeamError as error:
-        logs.say_error(str(error))
+        remedy = _DAMAGE_REMEDY if isinstance(error, CorruptRecord) and error.file is not None else ""
+        logs.say_error(f"{error}{remedy}")
         return error.exit_status
     return status if isinstance(status, int) else 0
 

@@ -167,7 +167,7 @@ def summary_text(plan: ImportPlan, report: dict[str, Any]) -> str:
     lines = [
         f"map        {grid['width']} × {grid['height']} pixels, {grid['crs'][:40]}",
         f"bands      {', '.join(report['bands'])} ({report['type']}, nodata {nodata})",
-        f"tiles      {len(tiles)}, {total} bytes: {plan.output}*.tif",
+        f"tiles      {len(tiles)}, {size_text(total)} stored: {plan.output}*.tif",
         f"over all   {plan.output}.vrt, {plan.output}-collection.json",
         f"patches    {report['patchesPlaced']} placed" + (f", {dropped} without data" if dropped else ""),
     ]

@@ -25,9 +25,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-_VARYING = re.compile(
-    r"[\d.]+ (?:B|KiB|MiB|GiB) (?=stored|free)|(?<=tiles      )[^\n]* bytes(?=: )|(?<=space  )[^;]*;"
-)
+_VARYING = re.compile(r"[\d.]+ (?:B|KiB|MiB|GiB) (?=stored|free)|(?<=space  )[^;]*;")
 
 SHOWN_FOLDER = "/home/you/demo"
 """What the page shows in the place of the folder that the commands ran in."""

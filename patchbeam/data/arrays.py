@@ -162,10 +162,10 @@ class ArrayDatabase(Database):
                 array = ArrayFile(array)
             self._arrays[name] = array if isinstance(array, ArrayFile) else np.asarray(array)
             if not self._arrays[name].shape:
-                raise JobError(f"ArrayDatabase: {name!r} has no axis of items")
+                raise JobError(f"ArrayDatabase: {name!r} has no axis of items; give arrays of (item, …)")
         counts = {name: len(array) for name, array in self._arrays.items()}
         if len(set(counts.values())) > 1:
-            raise JobError(f"ArrayDatabase: arrays of different length: {counts}")
+            raise JobError(f"ArrayDatabase: arrays of different length: {counts}; give one entry an item")
         for what, names in (("layouts", layouts), ("dtypes", dtypes)):
             unknown = [name for name in names or {} if name not in self._arrays]
             if unknown:

@@ -130,7 +130,9 @@ def plan_set(
     schema = schema_of(database, profile, dtypes=dtypes, shapes=shapes)
     size = int(ItemCodec(schema).encode([database[0]], 0).sizes[0])
     if size > max_file_size_bytes:
-        raise JobError(f"maxFileSize: {max_file_size_bytes} is less than one record, {size} bytes")
+        raise JobError(
+            f"maxFileSize: {max_file_size_bytes} is less than one record, {size} bytes; give at least {size}"
+        )
     place: PatchPlace | None
     indices: Ints | None
     try:

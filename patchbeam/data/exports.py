@@ -87,7 +87,7 @@ def open_export(
     for ending in _NAMED_BY:
         prefix = prefix.removesuffix(ending)
     if files is not None and not files:
-        raise JobError("source: an empty list of record files")
+        raise JobError("source: an empty list of record files; give at least one")
     found = manifest if isinstance(manifest, Manifest) else None
     placed = mixer if isinstance(mixer, Mixer) else None
     if manifest is not None and found is None:
@@ -127,7 +127,7 @@ class _Door:
     def must_read(self, name: str, what: str) -> bytes:
         data = self.read(name)
         if data is None:
-            raise JobError(f"{what}: there is no file {name}")
+            raise JobError(f"{what}: there is no file {name}; check the path")
         return data
 
     def sidecars(self, prefix: str) -> tuple[Manifest | None, Mixer | None]:
@@ -225,6 +225,9 @@ def _members(prefix: str, manifest: Manifest, door: _Door) -> list[tuple[Ints, I
         return None
     counts, sizes, records = read_member_index(data, index_name(prefix))
     if len(counts) != len(manifest.shards):
-        raise JobError(f"{index_name(prefix)}: it is not the index of this manifest's shards")
+        raise JobError(
+            f"{index_name(prefix)}: it is not the index of this manifest's shards; remove it, and "
+            "the shards are walked instead"
+        )
     ends = np.cumsum(counts)[:-1]
     return list(zip(np.split(sizes, ends), np.split(records, ends), strict=True))

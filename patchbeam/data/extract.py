@@ -49,12 +49,17 @@ def extract(archive: Path, folder: Path) -> None:
     except DataError:
         raise
     except _DAMAGE as error:
-        raise DataError(f"{archive.name}: no tar or zip archive, or a damaged one: {error}") from None
+        raise DataError(
+            f"{archive.name}: no tar or zip archive, or a damaged one: {error}; "
+            "delete it, and it is fetched again"
+        ) from None
     except OSError as error:
         if isinstance(error, WriteFailed):
             raise
         if error.errno is None:  # gzip and bzip2 say so of damaged data
-            raise DataError(f"{archive.name}: a damaged archive: {error}") from None
+            raise DataError(
+                f"{archive.name}: a damaged archive: {error}; delete it, and it is fetched again"
+            ) from None
         raise cache_unwritable(folder, error) from error
 
 
@@ -90,7 +95,7 @@ def _extract_zip(opened: zipfile.ZipFile, archive: Path, folder: Path) -> None:
                 f"extracted"
             )
         if entry.flag_bits & 1:
-            raise DataError(f"{archive.name}: {entry.filename!r} is encrypted")
+            raise DataError(f"{archive.name}: {entry.filename!r} is encrypted; give one that is not")
         with opened.open(entry) as source:
             made.file(entry.filename, source, entry.file_size)
 

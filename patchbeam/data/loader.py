@@ -131,7 +131,7 @@ class Loader:
         """Returns the batch that comes next, and stays where it is."""
         for _, at, batches in self._positions():
             return self._compose(batches, at)
-        raise IndexError("the loader stands at the end")
+        raise IndexError("the loader stands at the end; make another, or give more epochs")
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position, ready for JSON: seed, epoch, samples handed out in it, fingerprint.

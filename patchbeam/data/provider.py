@@ -56,7 +56,9 @@ class Recipe:
             )
         count = len(self.database)
         if count == 0:
-            raise EmptyDatabase("the database is empty: there is nothing to make batches of")
+            raise EmptyDatabase(
+                "the database is empty: there is nothing to make batches of; give one that holds items"
+            )
         if self.drop_last and count < size:
             raise JobError(
                 f"batch_size: {size} is more than the {count} items of the database, and with drop_last "

@@ -70,7 +70,7 @@ class RecordDatabase(Database):
         self.manifest = export.manifest
         self.records = export.records
         if not len(self.records):
-            raise EmptyDatabase(f"{export.name}: the set has no items")
+            raise EmptyDatabase(f"{export.name}: the set has no items; give one that holds some")
         self.schema = SetSchema.from_json(about, export.name)
         items = sum(shard.records for shard in export.manifest.shards)
         self.place, self.patch_indices = _place(about, export.first, len(self.records), items)

@@ -77,7 +77,7 @@ class SequenceDatabase(Database):
                 f"{export.name}: its records are image patches (no sequenceData); open it with PatchDatabase"
             )
         if not len(self.records):
-            raise EmptyDatabase(f"{export.name}: there are no records")
+            raise EmptyDatabase(f"{export.name}: there are no records; give an export that holds some")
         context, lists = parse_sequence_example(self.records[0])
         self.context, self.lists = tuple(context), tuple(lists)
         scalars = [numbers_of(values) for values in context.values()]

@@ -88,10 +88,10 @@ def split(
     shares = list(check_fractions(named, "fractions").values())
     check_seed(seed)
     if groups is not None and stratify is not None:
-        raise JobError("split: groups and stratify cannot be given together")
+        raise JobError("split: groups and stratify cannot be given together; give one of them")
     count = len(database)
     if count == 0:
-        raise EmptyDatabase("the database is empty: there is nothing to split")
+        raise EmptyDatabase("the database is empty: there is nothing to split; give one that holds items")
     if groups is not None:
         part_of = _by_groups(_numbered(groups, count, "groups"), shares, seed)
     elif stratify is not None:

@@ -55,7 +55,7 @@ class TableDatabase(Database):
         export = open_export(source, cache=cache, offline=offline, sidecars=False)
         self.records = export.records
         if not len(self.records):
-            raise EmptyDatabase(f"{export.name}: the table has no rows")
+            raise EmptyDatabase(f"{export.name}: the table has no rows; give one that holds some")
         first = parse_example(self.records[0])
         self.columns = tuple(first)
         wanted = modalities if modalities is not None else {name: name for name in self.columns}

@@ -131,7 +131,8 @@ def _found_classes(sample: Array, name: str) -> Classes:
     values = np.unique(sample[np.isfinite(sample)])
     if len(values) > _MOST_FOUND_CLASSES or (values != np.round(values)).any():
         raise JobError(
-            f"--classes: band {name!r} has {len(values)} different numbers in a sample, so it is no class map"
+            f"--classes: band {name!r} has {len(values)} different numbers in a sample, so it is "
+            "no class map; leave --classes out, or name another band with --bands"
         )
     return Classes([ManifestClass(value=int(value)) for value in values])
 

@@ -89,7 +89,7 @@ class ImportOptions:
             )
         values = [c.value for c in self.classes]
         if len(set(values)) != len(values):
-            raise JobError(f"classes: a value stands twice: {sorted(values)}")
+            raise JobError(f"classes: a value stands twice: {sorted(values)}; give each once")
         for name, depth in self.depths.items():
             if depth <= 0:
                 raise JobError(f"depths.{name}: {depth} is not a number of channels greater than 0")

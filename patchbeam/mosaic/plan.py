@@ -145,7 +145,10 @@ def read_sidecar(path: str) -> tuple[MapLayout, Manifest | None]:
     try:
         root = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise JobError(f"{path}: neither a mixer nor a manifest, because it is not JSON: {error}") from None
+        raise JobError(
+            f"{path}: neither a mixer nor a manifest, because it is not JSON: {error}; give "
+            "the -mixer.json or -manifest.json of the export"
+        ) from None
     if isinstance(root, dict) and "projection" not in root and "format" in root:
         manifest = Manifest.from_text(text, path)
         return MapLayout.from_manifest(manifest, path), manifest
@@ -163,7 +166,8 @@ def find_sidecar(prefix: str) -> str:
         if storage.exists(name):
             return name
     raise JobError(
-        f"records: there is no mixer or manifest beside {prefix}: looked for {', '.join(candidates)}"
+        f"records: there is no mixer or manifest beside {prefix}: looked for {', '.join(candidates)}; "
+        "give one as mixer: or manifest:"
     )
 
 

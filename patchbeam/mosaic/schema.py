@@ -75,7 +75,7 @@ def resolve_schema(
             records do not allow.
     """
     if not found:
-        raise JobError("records: the first record has no feature with values")
+        raise JobError("records: the first record has no feature with values; give records of predictions")
     known = {band.name: band for band in layout.bands}
     collapsed = layout.collapsed if layout.collapsed in found else None
     if collapsed is not None and any(name in found for name in known if name != collapsed):

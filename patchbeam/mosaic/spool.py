@@ -145,18 +145,21 @@ def join_pieces(
     """
     pieces = sorted(pieces, key=lambda piece: piece.path)
     if not pieces:
-        raise JobError("predictions: there are none")
+        raise JobError("predictions: there are none; give at least one a patch")
     files = RecordFiles([_index(piece) for piece in pieces])
     came = np.concatenate([piece.patches for piece in pieces])
     order = np.argsort(came, kind="stable").astype(np.int64)
     came = came[order]
     twice = np.unique(came[1:][came[1:] == came[:-1]])
     if twice.size:
-        raise JobError(f"predictions: {len(twice)} patches came twice: {_some(twice)}")
+        raise JobError(f"predictions: {len(twice)} patches came twice: {_some(twice)}; give each once")
     due, _ = layout.records_of(0, layout.patches.count)
     unknown = np.setdiff1d(came, due)
     if unknown.size:
-        raise JobError(f"predictions: {len(unknown)} patches were dropped by the export: {_some(unknown)}")
+        raise JobError(
+            f"predictions: {len(unknown)} patches were dropped by the export: {_some(unknown)}; "
+            "leave them out"
+        )
     missing = np.setdiff1d(due, came)
     if missing.size and not allow_missing:
         raise JobError(

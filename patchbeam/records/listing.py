@@ -42,7 +42,7 @@ def list_records(given: Sequence[str], key: str = "records") -> list[str]:
         if _WILDCARD.search(entry):
             matches = matching(entry)
             if not matches:
-                raise JobError(f"{key}[{i}]: nothing matches {entry}")
+                raise JobError(f"{key}[{i}]: nothing matches {entry}; check the folder and the pattern")
             names.extend(in_order(matches, key))
         elif storage.exists(entry):
             names.append(entry)
@@ -50,7 +50,7 @@ def list_records(given: Sequence[str], key: str = "records") -> list[str]:
             raise JobError(f"{key}[{i}]: there is no file {entry}{_near(entry)}")
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise JobError(f"{key}: {', '.join(twice)} is listed twice")
+        raise JobError(f"{key}: {', '.join(twice)} is listed twice; list each file once")
     _check_listed(names, key)
     return names
 
@@ -108,7 +108,7 @@ def in_order(names: Sequence[str], key: str = "records") -> list[str]:
         )
         raise JobError(
             f"{key}: of {max(by_number) + 1 - start} files like {names[0]}, {len(missing)} are missing: "
-            f"number {some}"
+            f"number {some}; fetch or write what is missing, or list the files to read"
         )
     return [by_number[number] for number in sorted(by_number)]
 

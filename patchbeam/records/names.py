@@ -103,11 +103,13 @@ def parse_shards(names: Iterable[str], prefix: str, *, split: str | None = None)
     if missing:
         raise JobError(
             f"shards of {start!r}: {len(missing)} of {expected} are missing: number "
-            f"{_listed([format(number, '05d') for number in missing])}; found {len(numbered)}"
+            f"{_listed([format(number, '05d') for number in missing])}; found {len(numbered)}; fetch or "
+            "write what is missing"
         )
     if counts and set(counts) != {expected}:
         raise JobError(
-            f"shards of {start!r}: {expected} files, but names say {_listed(sorted(counts.values()))}"
+            f"shards of {start!r}: {expected} files, but names say {_listed(sorted(counts.values()))}; "
+            "remove those that are not of this export"
         )
     return [numbered[number][0] for number in sorted(numbered)]
 

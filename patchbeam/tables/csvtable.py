@@ -89,7 +89,10 @@ def open_csv(
                 seen.setdefault(field.name, _Seen()).add(values, rows)
             rows += batch.num_rows
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise JobError(f"features: {path}: not a CSV table that can be read: {error}") from None
+        raise JobError(
+            f"features: {path}: not a CSV table that can be read: {error}; save "
+            "it as UTF-8 text with a line of names"
+        ) from None
     names = list(seen)
     for name, given in types.items():
         if name not in names:
@@ -105,7 +108,10 @@ def open_csv(
     places = check_xy(xy, names, path, required=False)
     if places is not None and any(found[name] == "string" for name in places):
         text = next(name for name in places if found[name] == "string")
-        raise JobError(f"features: {path}: column {text!r} is to hold coordinates and holds text")
+        raise JobError(
+            f"features: {path}: column {text!r} is to hold coordinates and holds text; name "
+            "the columns of numbers"
+        )
     return TableSource(
         path=path,
         format="csv",

@@ -67,7 +67,9 @@ def open_ogr(path: str, *, layer: str | None, crs: str | None) -> TableSource:
         UnicodeDecodeError,
         pa.ArrowException,
     ) as error:
-        raise JobError(f"features: {path}: layer {name!r} cannot be read: {error}") from None
+        raise JobError(
+            f"features: {path}: layer {name!r} cannot be read: {error}; ogrinfo on it tells more"
+        ) from None
     geometry = _geometry_name(meta, schema) if info["geometry_type"] is not None else None
     columns: list[Column] = []
     unheld = []

@@ -35,7 +35,9 @@ def open_parquet(path: str, *, xy: tuple[str, str] | None, crs: str | None) -> T
             schema, rows = file.schema_arrow, file.metadata.num_rows
             text = (file.metadata.metadata or {}).get(b"geo")
     except (pa.ArrowException, OSError) as error:
-        raise JobError(f"features: {path}: not a Parquet file that can be read: {error}") from None
+        raise JobError(
+            f"features: {path}: not a Parquet file that can be read: {error}; write or fetch it again"
+        ) from None
     geo: dict[str, Any] = json.loads(text) if text else {}
     primary = geo.get("primary_column")
     shapes = geo.get("columns", {})
@@ -89,7 +91,9 @@ def _crs(entry: dict[str, Any], path: str) -> str | None:
     try:
         return str(CRS.from_json_dict(entry["crs"]).to_wkt())
     except Exception as error:
-        raise JobError(f"features: {path}: its CRS cannot be understood: {error}") from None
+        raise JobError(
+            f"features: {path}: its CRS cannot be understood: {error}; write it again with a CRS of PROJJSON"
+        ) from None
 
 
 def read(

@@ -41,7 +41,11 @@ def read_job_mapping(path: str, overrides: Iterable[str] = ()) -> dict[str, Any]
             f"{path}, byte {error.start}: not UTF-8 text; a job file is YAML or JSON, saved as UTF-8"
         ) from None
     except OSError as error:
-        raise JobError(f"{error}; a job file must be readable") from None
+        if error.strerror is None:  # one of ours, which names the file
+            raise JobError(f"{error}; a job file must be readable") from None
+        raise JobError(
+            f"{path}: this job file cannot be read: {error.strerror}; check its permissions"
+        ) from None
     mapping = parse_yaml(text, path)
     if not isinstance(mapping, dict):
         raise JobError(
@@ -101,7 +105,10 @@ def apply_override(mapping: dict[str, Any], override: str) -> None:
         elif isinstance(place, dict):
             place = place.setdefault(name, {})
         if not isinstance(place, dict | list):
-            raise JobError(f"--set {key}: {'.'.join(parents[: i + 1])} is {_kind(place)}, it has no keys")
+            raise JobError(
+                f"--set {key}: {'.'.join(parents[: i + 1])} is {_kind(place)} and has no keys; "
+                "set it as a whole"
+            )
     if isinstance(place, list):
         place[_index(place, last, key)] = value
     else:

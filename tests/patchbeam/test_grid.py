@@ -290,7 +290,7 @@ def test_scale_in_a_crs_of_feet_is_metres() -> None:
 
 
 def test_region_in_needs_a_region() -> None:
-    with pytest.raises(GridError, match=r"grid.region: is not given"):
+    with pytest.raises(GridError, match=r"grid.region: this key is missing; give"):
         region_in(GridOptions(), UTM)
 
 

@@ -78,7 +78,7 @@ def test_unreadable_file(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr("pipelines.jobfile.load.read_bytes", refuse)
-    place.refused(JOB, "Permission denied", "job.yaml", "must be readable")
+    place.refused(JOB, "job.yaml: this job file cannot be read: Permission denied", "permissions")
 
 
 def test_numbers_are_those_of_json(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_anchors_merge_keys_and_a_byte_order_mark(tmp_path: Path) -> None:
         (["--set", "x"], ("--set x: give KEY=VALUE",)),
         (["--set", "=3"], ("--set =3: give KEY=VALUE",)),
         (["--set", "grid..x=3"], ("--set grid..x=3: a name in 'grid..x' is empty",)),
-        (["--set", "sources.x=3"], ("--set sources.x: sources is a text, it has no keys",)),
+        (["--set", "sources.x=3"], ("--set sources.x: sources is a text and has no keys", "set it as a whole",)),
         (["--set", "edge=["], ("--set edge, line 1, column 2: not YAML",)),
         (["--set", "edge="], ("edge: null is not drop or pad",)),
         (["--set", "formatOption.x=3"], ("formatOption: unknown key", "'formatOptions'?")),

@@ -57,7 +57,7 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "configs").mkdir()
     shutil.copy(ROOT / "configs" / "build_dataset.yaml", tmp_path / "configs")
     assert main(["build-dataset", str(tmp_path / "configs" / "build_dataset.yaml")]) == 0
-    assert "1000 items in 1 shard of profile packed" in capsys.readouterr().out
+    assert "1000 items, 1 shard, profile packed" in capsys.readouterr().out
     found = RecordDatabase(tmp_path / "out" / "shapes" / "shapes")
     same(GeneratedShapes(1000, size=32, seed=0).take(20), found.take(20))
     assert main(["verify", str(tmp_path / "out" / "shapes" / "shapes")]) == 0
