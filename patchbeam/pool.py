@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -48,7 +48,8 @@ class Pool:
             return map(function, *items)
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="patchbeam")
-        return self._executor.map(function, *items)
+        executor = self._executor
+        return _in_order([executor.submit(function, *given) for given in zip(*items, strict=False)])
 
     def ahead(self, items: Iterable[R]) -> Iterator[R]:
         """Yields what an iterator yields, making the next item while the caller works on the last one.
@@ -68,8 +69,9 @@ class Pool:
                 coming = self._ahead.submit(next, source, end)
                 yield item  # type: ignore[misc]
         finally:
-            # who stops early must not leave an iterator at work behind
-            wait([coming])
+            # who stops early must not leave an iterator at work behind; one that waits need not begin
+            if not coming.cancel():
+                wait([coming])
 
     def close(self) -> None:
         """Ends the threads; waits for work that has begun."""
@@ -89,3 +91,14 @@ class Pool:
 
     def __setstate__(self, threads: int) -> None:
         self.__init__(threads)  # type: ignore[misc]
+
+
+def _in_order(futures: list[Future[R]]) -> Iterator[R]:
+    """Yields results in order; no work goes on after an error, or when nobody wants more."""
+    futures.reverse()
+    try:
+        while futures:
+            yield futures.pop().result()
+    finally:
+        # what has begun uses what the caller is about to close: files, whose numbers others then get
+        wait([future for future in futures if not future.cancel()])
