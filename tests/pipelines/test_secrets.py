@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from eager import write_tif
 from range_server import served
 from refusals import Outcome, command
 
+from patchbeam import redact
 from patchbeam.errors import JobError, ReadFailed, WriteFailed
 from patchbeam.redact import without_secrets
 from transforms import write as writing
@@ -116,6 +118,7 @@ def test_refusals(tmp_path: Path, url: str, source: Any) -> None:
         ("'https://h/a.tif?sig=abc', and", "'https://h/a.tif?…', and"),
         ("(https://h/a?b=c&d=e).", "(https://h/a?…)."),
         ("https://me:pw@h/a.tif", "https://…@h/a.tif"),
+        ("https://me:p@ss@h/a.tif, me@h", "https://…@h/a.tif, me@h"),
         ("/vsicurl?use_head=no&url=https://h/a.tif", "/vsicurl?…"),
         ("/vsicurl/https://h/a.tif?sig=abc", "/vsicurl/https://h/a.tif?…"),
         ("gs://b/s2/a?.tif", "gs://b/s2/a?.tif"),
@@ -129,6 +132,25 @@ def test_texts(text: str, expected: str) -> None:
     assert without_secrets(expected) == expected
     for kind in (JobError, ReadFailed):
         assert str(kind(text)) == expected
+
+
+def test_secrets_that_hold_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "_known", ())
+    secrets = [TOKEN[:size] for size in range(6, 12)] + [TOKEN[size:] for size in range(6)]
+    for i, secret in enumerate(secrets):
+        redact.note_variable(f"TOKEN_{i}", secret)
+    redact.note_variable("TOKEN", "short")
+    redact.note_variable("FOLDER", "/data/scenes")
+    for secret in secrets:
+        assert without_secrets(f"no file {secret}") == "no file …"
+    assert without_secrets("short /data/scenes") == "short /data/scenes"
+
+
+@pytest.mark.parametrize("text", ["a." * 50_000, "a+" * 50_000 + "://", "http:" * 20_000])
+def test_long_texts_take_no_time(text: str) -> None:
+    begun = time.process_time()
+    assert without_secrets(f"{text} ?@") == f"{text} ?@"
+    assert time.process_time() - begun < 1
 
 
 def test_what_libraries_log(capfd: pytest.CaptureFixture[str]) -> None:
