@@ -29,14 +29,20 @@ class BufferPool:
 
     def take(self, size_bytes: int) -> Bytes:
         """Returns an array of ``size_bytes``, its contents undefined."""
-        best = -1
+        best = outgrown = -1
         for i in range(len(self._buffers)):
             # one reference more than a temporary has: the list's
-            free = self._references(self._buffers[i]) <= self._idle + 1
-            fits = len(self._buffers[i]) >= size_bytes
-            if free and fits and (best < 0 or len(self._buffers[i]) < len(self._buffers[best])):
-                best = i
+            if self._references(self._buffers[i]) > self._idle + 1:
+                continue
+            length = len(self._buffers[i])
+            if length >= size_bytes:
+                if best < 0 or length < len(self._buffers[best]):
+                    best = i
+            elif outgrown < 0 or length > len(self._buffers[outgrown]):
+                outgrown = i
         if best < 0:
+            if outgrown >= 0:  # else sizes that grow would leave one of each behind
+                del self._buffers[outgrown]
             fresh = np.empty(size_bytes, np.uint8)
             self._buffers.append(fresh)
             if len(self._buffers) > self._kept:

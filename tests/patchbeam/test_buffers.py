@@ -61,3 +61,14 @@ def test_a_pool_travels_empty() -> None:
     pool.take(10)
     assert len(pickle.dumps(pool)) < 200
     assert pickle.loads(pickle.dumps(pool)).take(5).shape == (5,)
+
+
+def test_sizes_that_grow_leave_nothing_behind() -> None:
+    pool = BufferPool(64)
+    for size in range(1, 65):
+        held = pool.take(4 * size), pool.take(size)
+        assert [len(one) for one in held] == [4 * size, size]
+        kept = sum(len(one) for one in pool._buffers)
+        # those in use, and those that the ones before were
+        assert kept <= 2 * 5 * size
+        del held
