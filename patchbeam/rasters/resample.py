@@ -67,15 +67,13 @@ def resample(
         if covered or resampling in RADIUS:
             return warped, np.ones(warped.shape, np.bool_)
         ones = np.ones((1, *values.shape[1:]), np.float32)
-        kernel = "average" if resampling in _COUNTING else resampling
-        present = _warp(ones, source, target, kernel, shrink)
+        present = _warp(ones, source, target, resampling, shrink, contributors=True)
         return warped, np.broadcast_to(present != 0, warped.shape)
     warped = _warp(np.where(valid, values, np.zeros((), values.dtype)), source, target, resampling, shrink)
-    kernel = "average" if resampling in _COUNTING else resampling
     same = bool((valid == valid[:1]).all())
     kinds = valid[:1] if same else valid
     indicators = np.concatenate([np.ones((1, *valid.shape[1:]), np.bool_), kinds]).astype(np.float32)
-    present = _warp(indicators, source, target, kernel, shrink)
+    present = _warp(indicators, source, target, resampling, shrink, contributors=True)
     good = (present[1:] == present[:1]) & (present[:1] != 0)
     return warped, np.broadcast_to(good, warped.shape)
 
@@ -87,9 +85,18 @@ def snapped(shrink: float) -> float:
 
 
 def _warp(
-    values: Array, source: GeoBox, target: GeoBox, resampling: str, shrink: tuple[float, float]
+    values: Array,
+    source: GeoBox,
+    target: GeoBox,
+    resampling: str,
+    shrink: tuple[float, float],
+    *,
+    contributors: bool = False,
 ) -> Array:
+    """Has GDAL resample values; with ``contributors`` by the kernel that shows which of them count."""
     count, height, width = values.shape
+    choosing = resampling in _COUNTING
+    kernel = "average" if choosing and contributors else resampling
     try:
         with MemoryFile() as memory:
             with memory.open(
@@ -113,8 +120,9 @@ def _warp(
                     transform=Affine(*tuple(target.affine)[:6]),
                     width=target.width,
                     height=target.height,
-                    resampling=Resampling[resampling],
-                    tolerance=_EXACT if resampling in _COUNTING else _CLOSE,
+                    resampling=Resampling[kernel],
+                    # both ways at the same positions: else a masked pixel could count in one alone
+                    tolerance=_EXACT if choosing else _CLOSE,
                     XSCALE=1 / shrink[0],
                     YSCALE=1 / shrink[1],
                     # all of the source is at hand: no guessing which part is needed

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from odc.geo.geobox import GeoBox
 from rasterio.enums import Resampling
 from rasterio.vrt import WarpedVRT
-from rasterio.warp import reproject
+from rasterio.warp import reproject, transform_bounds
 
 from patchbeam.patches import Window
+from patchbeam.rasters import resample as resampling_module
 from patchbeam.rasters.bands import resolve_bands
 from patchbeam.rasters.coordinates import PixelMap
 from patchbeam.rasters.pieces import Rect
 from patchbeam.rasters.reader import ImageReader
-from patchbeam.rasters.resample import snapped
+from patchbeam.rasters.resample import resample, snapped
 from patchbeam.rasters.source import RESAMPLINGS, open_source
 
 UTM33 = "EPSG:32633"
@@ -40,8 +41,6 @@ TRANSFORMS = {
 
 def over(path, crs, shape=(60, 70), scale=0.8):
     """A grid in another CRS over a raster, reaching beyond it."""
-    from rasterio.warp import transform_bounds
-
     with rasterio.open(path) as dataset:
         left, bottom, right, top = transform_bounds(dataset.crs, crs, *dataset.bounds)
     wide, high = (right - left) / shape[1] / scale, (top - bottom) / shape[0] / scale
@@ -239,3 +238,29 @@ def test_overviews_when_shrinking(write, read, valid, noise, resampling):
         return
     with rasterio.open(path, OVERVIEW_LEVEL=1) as overview:
         np.testing.assert_array_equal(p.values, overview.read(1)[:30, :30])
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["valid", "masked"])
+@pytest.mark.parametrize("resampling", ["average", "cubic", "mode", "min", "med", "rms", "sum"])
+def test_masks_are_computed_at_the_positions_of_values(monkeypatch, resampling, masked):
+    tolerances = []
+
+    class Noting(WarpedVRT):
+        def __init__(self, *arguments, **options):
+            tolerances.append(options["tolerance"])
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(resampling_module, "WarpedVRT", Noting)
+    source = GeoBox((60, 60), Affine(10, 0, 500_000, 0, -10, 5_400_000), "EPSG:32633")
+    left, bottom, right, top = transform_bounds(
+        "EPSG:32633", "EPSG:4326", 500_150, 5_399_550, 500_450, 5_399_850
+    )
+    target = GeoBox((10, 10), Affine((right - left) / 10, 0, left, 0, (bottom - top) / 10, top), "EPSG:4326")
+    values = np.full((1, 60, 60), 7, np.float32)
+    valid = np.random.default_rng(0).random(values.shape) > 0.01 if masked else None
+    found, good = resample(values, valid, source, target, resampling, (3.0, 3.0), covered=False)
+    # what is masked stands as 0, and no valid pixel has any of it
+    assert good.any() and good.all() != masked
+    assert resampling == "sum" or (abs(found[good] - 7) < 1e-4).all()
+    assert len(tolerances) == (1 if resampling == "cubic" and not masked else 2)
+    assert len(set(tolerances)) == 1
