@@ -17,7 +17,7 @@ from patchbeam import retry
 from patchbeam.elements import Piece, RecordRun
 from patchbeam.errors import PatchbeamError, ReadFailed, WriteFailed
 from patchbeam.rasters import compose
-from patchbeam.storage import local
+from patchbeam.storage import joining, local
 from transforms import write
 
 SETTINGS = {"patchDimensions": [32, 24], "kernelSize": [8, 8], "maxFileSize": 45_000}
@@ -119,7 +119,7 @@ def first_fails(monkeypatch: pytest.MonkeyPatch) -> tuple[FirstFails, list[float
         monkeypatch.setattr(module, name, wrapped)
 
     wrap(local, "write_parts", lambda path, *_: str(path), WriteFailed)
-    wrap(local, "concat", lambda _, path: str(path), WriteFailed)
+    wrap(joining, "concat", lambda _, path: str(path), WriteFailed)
     wrap(local, "rename", lambda _, path: str(path), WriteFailed)
     wrap(local, "delete", lambda path: str(path), WriteFailed)
     wrap(local, "delete_tree", lambda path: str(path), WriteFailed)
