@@ -152,6 +152,12 @@ class SetSchema:
                     f"is not known; "
                     "use the version that wrote it, or a newer one"
                 )
+            layout: object = field.layout
+            if layout is not None and not (isinstance(layout, str) and len(layout) == len(field.shape)):
+                raise JobError(
+                    f"{where}: dataset: modality {field.name!r}: layout {short(layout)} is not a letter for "
+                    f"each of {len(field.shape)} axes; the manifest is damaged"
+                )
             if field.numeric:
                 DType.of(field.dtype)
         return schema

@@ -58,8 +58,7 @@ class Scenes:
         return [
             p
             for p in found
-            if p.file.path not in without
-            and (quality is None or quality.files[p.number].path not in without)
+            if p.file.path not in without and (quality is None or quality.files[p.number].path not in without)
         ]
 
     def known(self, placement: Placement) -> Placement:

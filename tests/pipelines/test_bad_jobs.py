@@ -104,7 +104,13 @@ def test_anchors_merge_keys_and_a_byte_order_mark(tmp_path: Path) -> None:
         (["--set", "x"], ("--set x: give KEY=VALUE",)),
         (["--set", "=3"], ("--set =3: give KEY=VALUE",)),
         (["--set", "grid..x=3"], ("--set grid..x=3: a name in 'grid..x' is empty",)),
-        (["--set", "sources.x=3"], ("--set sources.x: sources is a text and has no keys", "set it as a whole",)),
+        (
+            ["--set", "sources.x=3"],
+            (
+                "--set sources.x: sources is a text and has no keys",
+                "set it as a whole",
+            ),
+        ),
         (["--set", "edge=["], ("--set edge, line 1, column 2: not YAML",)),
         (["--set", "edge="], ("edge: null is not drop or pad",)),
         (["--set", "formatOption.x=3"], ("formatOption: unknown key", "'formatOptions'?")),

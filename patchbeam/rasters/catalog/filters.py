@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from patchbeam.errors import SourceError, nearest
+from patchbeam.errors import SourceError, nearest, short
 from patchbeam.rasters.catalog.item import Item
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -61,7 +61,8 @@ class Filters:
                 f" have {', '.join(known[:20])}{', …' if len(known) > 20 else ''}"
             )
         if all(isinstance(v, int | float) for v in found):
-            have = f"{min(found):g} to {max(found):g}"
+            ends = (min(found), max(found))
+            have = " to ".join(short(end) if isinstance(end, int) else f"{end:g}" for end in ends)
         else:
             texts = sorted({str(v) for v in found})
             have = ", ".join(texts[:8]) + (", …" if len(texts) > 8 else "")

@@ -145,6 +145,15 @@ def test_any_numbers_come_back(data: st.DataObject) -> None:
         start += size
 
 
+@pytest.mark.parametrize("layout", [0, "C", ["C", "H", "W"]], ids=["number", "short", "list"])
+def test_a_layout_that_is_none(layout: Any) -> None:
+    items = [(np.zeros((3, 2, 2), np.uint8),)]
+    given = schema_of(Listed(items), "typed").to_json()
+    given["modalities"][0]["layout"] = layout
+    with pytest.raises(JobError, match=r"x: dataset: modality 'a': layout .* for each of 3 axes"):
+        SetSchema.from_json(given, "x")
+
+
 def test_masks_of_one_bit_and_class_maps_of_four(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     mask = rng.integers(0, 2, (8, 64, 64)).astype(np.uint8)

@@ -40,7 +40,7 @@ def maker_of(records: list[str], output: Path, threads: int) -> TileMaker:
 def test_the_same_tiles(
     records: list[str], tmp_path: Path, threads: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, all_at_once = maker_of(records, tmp_path / "one" / "m", 1), []
+    one = maker_of(records, tmp_path / "one" / "m", 1)
     apart = [one.make(tile) for tile in (3, 1, 0, 2)]
     monkeypatch.setattr(make, "AHEAD_BYTES", limit)
     maker = maker_of(records, tmp_path / f"all{threads}" / "m", threads)

@@ -300,6 +300,12 @@ def test_errors(tmp_path):
         given["sources"] = {"s2": source}
         with pytest.raises(JobError, match=text):
             plan_of(given, tmp_path)
+    items[2]["properties"]["eo:cloud_cover"] = 10**400
+    write_json(tmp_path / "huge.json", collection_of(items))
+    given = job("c.json")
+    given["sources"] = {"s2": {"path": "huge.json", "assets": "B8A", "cloudCover": {"max": -1}}}
+    with pytest.raises(JobError, match=r"cloudCover: none of 5.*0 to a number of 1329 bits"):
+        plan_of(given, tmp_path)
     given = job("c.json", assets="B8A")
     given["grid"] = {**REGION, "region": [700_000, 4_999_600, 701_700, 5_000_000]}
     with pytest.raises(SourceError, match=r"sources\.s2: no scene in the region: none of 5"):
