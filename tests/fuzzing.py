@@ -22,7 +22,7 @@ from patchbeam.errors import PatchbeamError
 SLOWEST_S = 8.0
 """Most processor time for one input."""
 
-MEMORY_BYTES = 1 << 30
+MEMORY_BYTES = 2 << 30
 """Most address space that a batch of inputs may take beside what the process has."""
 
 LONGEST_MESSAGE = 10_000
