@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--pixels", type=int, default=SIDE * 1024)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--numbers", choices=["float", "native"], default="float")
-    parser.add_argument("--own-lengths", action="store_true", help="arrays of 0 to 8 values, 30 % masked")
+    parser.add_argument("--own-lengths", action="store_true", help="arrays of 0 to 8 values, 30 %% masked")
     given = parser.parse_args()
     rows = max(1, given.pixels // SIDE)
     native = given.numbers == "native"

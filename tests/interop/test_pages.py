@@ -17,6 +17,7 @@ ELSEWHERE = {
     "looking.md": "tests/pipelines/test_check_commands.py",
     "many-scenes.md": "tests/pipelines/test_page_many.py",
     "running.md": "tests/interop/test_pages_in_parts.py",
+    "speed.md": "tests/test_benchmark_page.py",
     "splits-and-sampling.md": "tests/pipelines/test_page_splits.py",
     "tables.md": "tests/interop/test_pages_in_parts.py",
     "training.md": "tests/patchbeam/data/test_docs.py",
