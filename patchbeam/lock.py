@@ -144,12 +144,7 @@ class OutputLock:
                 f"output: another run ({who}, {since}) that writes {self._output} {state} without finishing; "
                 "--resume takes over and goes on where it stopped"
             )
-        # of several runs that see the same dead one, exactly one can make this file
-        claim = f"{path}.{_digest(held.get('token'))}"
-        try:
-            storage.create_new(claim, self.ticket.token.encode())
-        except OutputExists as error:
-            raise LockHeld(f"output: another run is just taking over {self._output}; wait for it") from error
+        claim = self._claim(held)
         try:
             now = _read(path)
             if now is None or now.get("token") != held.get("token"):
@@ -157,7 +152,26 @@ class OutputLock:
             storage.write_atomic(path, self._content())
         finally:
             storage.delete(claim)
+        with suppress(PatchbeamError):  # what a run has left that was killed while it took the lock over
+            for name in storage.list_names(f"{path}."):
+                if _is_abandoned(name):
+                    storage.delete(name)
         _LOG.info("took the lock of %s over from %s", self._output, who)
+
+    def _claim(self, held: dict[str, Any]) -> str:
+        """Makes the file that of several runs which see the same dead one exactly one can make."""
+        claim = f"{self.ticket.path}.{_digest(held.get('token'))}"
+        for last in (False, True):
+            try:
+                storage.create_new(claim, self._content())
+                break
+            except OutputExists as error:
+                if last or not _is_abandoned(claim):
+                    raise LockHeld(
+                        f"output: another run is just taking over {self._output}; wait for it"
+                    ) from error
+                storage.delete(claim)
+        return claim
 
     def _renew(self) -> None:
         while not self._left.wait(RENEWED_EVERY_S):
@@ -182,6 +196,17 @@ def _read(path: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         held = None
     return held if isinstance(held, dict) else {}
+
+
+def _is_abandoned(claim: str) -> bool:
+    """Whether the run that made a claim has ended, or has had ten minutes for what takes a moment."""
+    try:
+        made_by = _read(claim)
+        return made_by is None or _is_gone(made_by) or age_s(claim) >= STALE_S
+    except ReadFailed as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return True
 
 
 def _digest(token: object) -> str:

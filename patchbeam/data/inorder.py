@@ -173,11 +173,15 @@ class InOrder:
             while True:
                 with self._turn:
                     stream = self._stream(at)
-                    if stream is None or not self._in_order(stream, first, count):
+                    if stream is None:
                         return None
-                    if not stream.busy and first == min(waiting):
-                        stream.busy = True
-                        return stream
+                    # while it is moved, a record may have been inflated and not be kept yet
+                    if not stream.busy:
+                        if not self._in_order(stream, first, count):
+                            return None
+                        if first == min(waiting):
+                            stream.busy = True
+                            return stream
                     ahead = self._ahead(at)
                     if ahead is None:
                         self._turn.wait()

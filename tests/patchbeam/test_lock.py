@@ -173,3 +173,22 @@ def test_of_many_that_see_a_dead_one_exactly_one_goes_on(
         won[0].ticket.check()
         won[0].__exit__(None, None, None)
         assert os.listdir(tmp_path) == []
+
+
+def test_a_run_that_was_killed_while_it_took_a_lock_over_blocks_nobody(output: str) -> None:
+    dead = {"process": 2**22 + 1, "machine": lock._machine(), "born": "1", "started": "then"}
+    path = OutputLock(output, take_over=False).ticket.path
+    storage.write_atomic(path, json.dumps({**dead, "token": "first"}).encode())
+    claims = [f"{path}.{lock._digest(token)}" for token in ("first", "before it")]
+    for claim in claims:
+        storage.write_atomic(claim, json.dumps({**dead, "token": "second"}).encode())
+    with OutputLock(output, take_over=True) as mine:
+        mine.ticket.check()
+    assert storage.list_names(path) == []
+    # one that lives is left to it
+    storage.write_atomic(path, json.dumps({**dead, "token": "first"}).encode())
+    with OutputLock(f"{output}2", take_over=False) as other:
+        storage.write_atomic(claims[0], storage.read_bytes(other.ticket.path))
+        with pytest.raises(LockHeld, match="just taking over"), OutputLock(output, take_over=True):
+            pass
+    assert storage.list_names(path) == sorted([path, claims[0]])

@@ -94,7 +94,7 @@ def test_what_workers_cost(tmp_path: Path) -> None:
         ({"vcpuHours": 1}, "did you mean 'vcpuHour'?"),
         ({"workers": 0}, "workers: 0"),
         ({"workerTypes": []}, "workerTypes"),
-        (None, "is not YAML"),
+        (None, "not YAML: expected the node content"),
     ],
 )
 def test_a_bad_file_of_prices(place: Place, change: dict[str, Any] | None, said: str) -> None:
