@@ -105,9 +105,10 @@ def test_kernels_equal_reproject(write, read, valid, noise, resampling, grid, dt
         if np.dtype(dtype).kind == "f":
             np.testing.assert_allclose(p.values[kept], band[kept], rtol=1e-5, atol=1e-4)
             continue
-        # rounded to the nearest whole number, whichever one where two are as near
+        # rounded to the nearest whole number, whichever one where two are about as near: versions of GDAL
+        # differ in the sixth digit
         limits = np.iinfo(dtype)
-        assert np.abs(p.values[kept] - band[kept].clip(limits.min, limits.max)).max() <= 0.5 + 1e-6
+        assert np.abs(p.values[kept] - band[kept].clip(limits.min, limits.max)).max() <= 0.5 + 1e-4
 
 
 @pytest.mark.parametrize("resampling", [r for r in RESAMPLINGS if r != "nearest"])
