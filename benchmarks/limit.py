@@ -1,7 +1,7 @@
 """The limit of the machine for an image export: what one process can do that does nothing else.
 
 Threads take rows of patches. Each reads its row into one array that it keeps, casts each patch into a record
-whose framing is there already, takes the CRC, compresses (isal level 2, a gzip member a record) and hands
+whose framing is there already, takes the CRC, compresses (isal level 3, a gzip member a record) and hands
 the row over; the main thread appends it to one file. There is no plan, no piece, no shard, no mixer, no
 statistics, no mask, no Beam, and no check of anything.
 """
@@ -44,6 +44,8 @@ def export(paths: Sequence[str], out: str, *, patch: int, kernel: int, gzip: boo
     from isal import isal_zlib
     from rasterio.windows import Window
 
+    from patchbeam.records.gzip import LEVEL
+
     places: list[tuple[int, int]] = []
     sizes: list[tuple[int, int]] = []
     with rasterio.open(paths[0]) as dataset:
@@ -81,7 +83,7 @@ def export(paths: Sequence[str], out: str, *, patch: int, kernel: int, gzip: boo
                 slot[...] = band[:, x : x + side]
             worker.layout.seal(worker.record, 0)
             if gzip:
-                made.append(isal_zlib.compress(worker.record, 2, 31))
+                made.append(isal_zlib.compress(worker.record, LEVEL, 31))
             else:
                 os.pwrite(target.fileno(), worker.record, (number * across + column) * len(worker.record))
         return made

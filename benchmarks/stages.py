@@ -4,7 +4,7 @@
 
 Limits: reading: the same windows by rasterio into one array; encoding: copying the same pixels into float32
 slots that exist; statistics have none, they are ours; CRC: google-crc32c over the records; compression: isal
-level 2 over the records; writing: the same bytes into a new file.
+level 3 over the records; writing: the same bytes into a new file.
 """
 
 from __future__ import annotations

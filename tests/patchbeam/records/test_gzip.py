@@ -4,6 +4,7 @@ import concurrent.futures
 import gzip
 import io
 import struct
+import threading
 import types
 import zlib
 
@@ -62,6 +63,30 @@ def test_members(sizes, seed):
     whole = [inflate(memoryview(stored)[m.offset : m.offset + m.size]) for m in found]
     assert b"".join(whole) == data.tobytes()
     assert all(len(part) >= GROUP_BYTES for part in whole[:-1])
+
+
+def test_the_same_bytes_in_every_thread():
+    # their start comes again, as that of records does; in ISA-L a thread's stack decided what becomes of it
+    random = np.random.default_rng(3)
+    starts = [random.integers(0, 256, 20, "u1").tobytes() for _ in range(20)]
+    inputs = [start + random.integers(0, 256, 60, "u1").tobytes() + start + bytes(99) for start in starts]
+    expected = [member(data) for data in inputs]
+    found: list[list[bytes]] = []
+    before = threading.stack_size()
+    try:
+        for wave in range(10):
+            threads = []
+            for k in range(20):  # all at once, for as many places of their stacks
+                threading.stack_size((4 + (7 * wave + 3 * k) % 50) << 16)
+                threads.append(threading.Thread(target=lambda: found.append([member(d) for d in inputs])))
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        threading.stack_size(before)
+    assert len(found) == 200
+    assert all(members == expected for members in found)
 
 
 def test_sizes_must_fit_the_buffer():
