@@ -7,7 +7,6 @@ window it is read by. The formulas, and where ties go, are those of GDAL's warpe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,9 @@ _NOTHING = 1e-7
 
 _STRIP = 2 * CELL
 
+_AT_ONCE = 1 << 14
+"""Pixels mixed at a time: a dozen arrays of them fit into a core's cache."""
+
 
 def inside(x: Floats, y: Floats, size: tuple[int, int]) -> Mask:
     """Returns which positions lie in a file of ``size`` (width, height), its edges taken in, as in GDAL."""
@@ -39,6 +41,11 @@ def inside(x: Floats, y: Floats, size: tuple[int, int]) -> Mask:
         held: Mask = (x >= 0) & (y >= 0)
         held &= (x + SNAP <= size[0]) & (y + SNAP <= size[1])
     return held
+
+
+def _all_inside(x: Floats, y: Floats, size: tuple[int, int]) -> bool:
+    """Returns quickly whether all positions are :func:`inside`; not finite ones are not."""
+    return bool(x.min() >= 0 and y.min() >= 0 and x.max() + SNAP <= size[0] and y.max() + SNAP <= size[1])
 
 
 def nearest(map_: PixelMap, rect: Rect, load: Load, most: int) -> Iterator[Piece]:
@@ -73,7 +80,8 @@ def bilinear(map_: PixelMap, rect: Rect, load: Load, most: int) -> Iterator[Piec
 
 
 def _floor(position: Floats, size: int) -> Ints:
-    return np.minimum((position + SNAP).astype(np.intp), size - 1)
+    whole = (position + SNAP).astype(np.intp)
+    return np.minimum(whole, size - 1, out=whole)
 
 
 def _take_axes(cols: Ints, rows: Ints, at: Rect, load: Load, most: int) -> Iterator[Piece]:
@@ -89,7 +97,10 @@ def _take_axes(cols: Ints, rows: Ints, at: Rect, load: Load, most: int) -> Itera
     yield at, values.take(rows, axis=1).take(cols, axis=2), good
 
 
-_Take = Callable[[Floats, Floats, Mask, tuple[int, int], Load, int], "tuple[Array, Mask | None] | None"]
+_Take = Callable[
+    [Floats, Floats, "Mask | None", tuple[int, int], Load, int], "tuple[Array, Mask | None] | None"
+]
+"""Takes positions that all lie in the file; the mask says which are wanted, ``None``: all."""
 
 
 def _by_strips(map_: PixelMap, rect: Rect, load: Load, most: int, take: _Take) -> Iterator[Piece]:
@@ -103,10 +114,19 @@ def _by_parts(
     x: Floats, y: Floats, at: Rect, size: tuple[int, int], load: Load, most: int, take: _Take
 ) -> Iterator[Piece]:
     """Yields ``at`` whole, or in parts for which no more than ``most`` pixels have to be loaded."""
-    held = inside(x, y, size)
-    if not held.any():
-        return
-    taken = take(x, y, held, size, load, most)
+    held = None
+    if not _all_inside(x, y, size):
+        held = inside(x, y, size)
+        if not held.any():
+            return
+        if held.all():
+            held = None
+    stand_x, stand_y = x, y
+    if held is not None:
+        # positions outside stand on one that is inside, so that nothing more is loaded for them
+        some = np.argmax(held)
+        stand_x, stand_y = np.where(held, x, x.flat[some]), np.where(held, y, y.flat[some])
+    taken = take(stand_x, stand_y, held, size, load, most)
     if taken is not None:
         yield at, *taken
         return
@@ -116,56 +136,75 @@ def _by_parts(
 
 
 def _take_nearest(
-    x: Floats, y: Floats, held: Mask, size: tuple[int, int], load: Load, most: int
+    x: Floats, y: Floats, held: Mask | None, size: tuple[int, int], load: Load, most: int
 ) -> tuple[Array, Mask | None] | None:
-    everywhere = bool(held.all())
-    if not everywhere:
-        # positions outside stand on one that is inside, so that nothing more is loaded for them
-        first = np.argmax(held)
-        x, y = np.where(held, x, x.flat[first]), np.where(held, y, y.flat[first])
     cols, rows = _floor(x, size[0]), _floor(y, size[1])
     need = Rect(int(cols.min()), int(rows.min()), int(cols.max()) + 1, int(rows.max()) + 1)
-    if need.width * need.height > most and held.size > 1:
+    if need.width * need.height > most and x.size > 1:
         return None
     values, valid = load(need)
-    flat = (rows - need.top) * need.width + (cols - need.left)
-    good = None if everywhere else np.broadcast_to(held, (len(values), *held.shape))
+    flat = rows
+    flat -= need.top
+    flat *= need.width
+    flat += cols
+    flat -= need.left
+    shape = len(values), *x.shape
+    good = None if held is None else np.broadcast_to(held, shape)
     if valid is not None:
-        good = held & _flat(valid).take(flat, axis=1)
+        good = _flat(valid).take(flat, axis=1)
+        if held is not None:
+            good &= held
     return _flat(values).take(flat, axis=1), good
 
 
 def _take_bilinear(
-    x: Floats, y: Floats, held: Mask, size: tuple[int, int], load: Load, most: int
+    x: Floats, y: Floats, held: Mask | None, size: tuple[int, int], load: Load, most: int
 ) -> tuple[Array, Mask | None] | None:
-    if not held.all():
-        first = np.argmax(held)
-        x, y = np.where(held, x, x.flat[first]), np.where(held, y, y.flat[first])
     left, right, of_left = _pair(x, size[0])
     top, bottom, of_top = _pair(y, size[1])
     need = Rect(int(left.min()), int(top.min()), int(right.max()) + 1, int(bottom.max()) + 1)
-    if need.width * need.height > most and held.size > 1:
+    if need.width * need.height > most and x.size > 1:
         return None
     values, valid = load(need)
-    corners = [
-        ((row - need.top) * need.width + (col - need.left), of_row * of_col)
-        for row, of_row in ((top, of_top), (bottom, 1 - of_top))
-        for col, of_col in ((left, of_left), (right, 1 - of_left))
-    ]
-    good: Mask | None = None if held.all() else np.broadcast_to(held, (len(values), *held.shape))
+    shape = len(values), *x.shape
+    result = np.empty(shape, values.dtype)
+    good = None if held is None else np.broadcast_to(held, shape)
     if valid is not None:
         values = np.where(valid, values, np.zeros((), values.dtype))
-        good = np.broadcast_to(held, (len(values), *held.shape)).copy()
-        for flat, weight in corners:
-            good &= _flat(valid).take(flat, axis=1) | (weight <= _NOTHING)
-    flats = [flat for flat, _ in corners]
-    result = np.empty((len(values), *held.shape), values.dtype)
-    for band, target in zip(_flat(values), result, strict=True):
-        a, b, c, d = (band.take(flat).astype(np.float64) for flat in flats)
-        upper, lower = a * of_left + b * (1 - of_left), c * of_left + d * (1 - of_left)
-        mixed = upper * of_top + lower * (1 - of_top)
-        target[...] = _rounded(mixed, values.dtype)
+        good = np.ones(shape, np.bool_) if held is None else np.broadcast_to(held, shape).copy()
+    step = max(1, _AT_ONCE // x.shape[1])
+    for first in range(0, len(x), step):
+        rows = slice(first, min(first + step, len(x)))
+        of_col = of_left[rows], 1 - of_left[rows]
+        of_row = of_top[rows], 1 - of_top[rows]
+        lines = [(line[rows] - need.top) * need.width - need.left for line in (top, bottom)]
+        flats = [line + column[rows] for line in lines for column in (left, right)]
+        if good is not None and valid is not None:
+            for flat, weight in zip(flats, [r * c for r in of_row for c in of_col], strict=True):
+                good[:, rows] &= _flat(valid).take(flat, axis=1) | (weight <= _NOTHING)
+        _mix(_flat(values), flats, of_col, of_row, result[:, rows])
     return result, good
+
+
+def _mix(
+    bands: Array, flats: list[Ints], of_col: tuple[Floats, Floats], of_row: tuple[Floats, Floats], out: Array
+) -> None:
+    """Writes the weighted means of four pixels of each band, a few rows that stay in the cache."""
+    shape = out.shape[1:]
+    taken = np.empty(shape, bands.dtype)
+    upper, lower, term = np.empty(shape), np.empty(shape), np.empty(shape)
+    for band, target in zip(bands, out, strict=True):
+        for k, mixed in enumerate((upper, lower)):
+            # positions are within the window that was read, "clip" only spares numpy a copy
+            np.multiply(band.take(flats[2 * k], out=taken, mode="clip"), of_col[0], out=mixed)
+            np.multiply(band.take(flats[2 * k + 1], out=taken, mode="clip"), of_col[1], out=term)
+            mixed += term
+            mixed *= of_row[k]
+        upper += lower
+        if out.dtype.kind != "f":
+            upper += 0.5
+            np.floor(upper, out=upper)
+        np.copyto(target, upper, casting="unsafe")
 
 
 def _pair(position: Floats, size: int) -> tuple[Ints, Ints, Floats]:
@@ -176,10 +215,6 @@ def _pair(position: Floats, size: int) -> tuple[Ints, Ints, Floats]:
     near = first.astype(np.intp)
     np.clip(near, 0, size - 1, out=near)
     return near, np.minimum(near + 1, size - 1), weight
-
-
-def _rounded(values: Floats, dtype: np.dtype[Any]) -> Array:
-    return (np.floor(values + 0.5) if dtype.kind != "f" else values).astype(dtype)
 
 
 def _flat(values: Array) -> Array:
