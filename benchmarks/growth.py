@@ -25,7 +25,7 @@ GROUPS: dict[str, dict[str, tuple[int, dict[str, object], list[str]]]] = {
     "bands": {
         "4 bands": (1, {"bands": 4}, []),
         "1 band": (1, {"bands": 1}, []),
-        "12 bands": (1, {"bands": 12}, []),
+        "13 bands": (1, {"bands": 13}, []),
     },
     "kernel": {
         "no margin": (1, {}, []),

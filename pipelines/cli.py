@@ -191,7 +191,7 @@ def import_image_command(
 @click.argument("out", type=click.Path())
 @click.option("--width", type=int, default=2048, show_default=True, help="pixels")
 @click.option("--height", type=int, default=2048, show_default=True, help="pixels")
-@click.option("--bands", type=int, default=4, show_default=True, help="of a scene, 1 to 12")
+@click.option("--bands", type=int, default=4, show_default=True, help="of a scene, 1 to 13")
 @click.option("--seed", type=int, default=0, show_default=True, help="decides what is drawn")
 @click.option("--dates", type=int, default=1, show_default=True, help="dates of a time series")
 @click.option("--crs", default="EPSG:32633", show_default=True, help="CRS of the scene")

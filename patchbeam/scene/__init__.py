@@ -50,7 +50,8 @@ def write_scene(
         path: ``OUT.tif``, the one date; with several dates each is ``OUT-YYYYMMDD.tif``. Missing
             folders are made.
         width, height: size in pixels.
-        bands: how many of :data:`BANDS` (B2, B3, B4, B8, B11, …), named in the file.
+        bands: how many of :data:`BANDS` (B2, B3, B4, B8, B11, …), named in the file: 1 to 13, all of
+            Sentinel-2. More bands do not change those before them.
         seed: what to draw, from 0.
         dates: how many dates of one year; crops grow and are harvested, and each has its own clouds.
         crs: a code or text that PROJ knows, projected or geographic.

@@ -25,6 +25,7 @@ SIDE = 512
 # CRC-32 of a window's pixels by date and of its classes; they change only by intention.
 GOLDEN_DATES = [1897527664, 231820383]
 GOLDEN_CLASSES = 1812918392
+GOLDEN_CIRRUS = 948147995  # of the whole band in a scene of its own
 
 
 def read(path: Path) -> np.ndarray:
@@ -134,6 +135,35 @@ def test_spectra_follow_the_class_map(scene: list[Path]) -> None:
     assert classes.max() < len(CLASSES)
 
 
+def test_cirrus_band_comes_last_dark_over_the_ground_and_bright_in_clouds(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"width": SIDE, "height": SIDE, "cloud_fraction": 0.2}
+    (twelve,) = write_scene(tmp_path / "twelve.tif", bands=12, class_map=False, **options)
+    thirteen, classes = write_scene(tmp_path / "thirteen.tif", bands=13, **options)
+    (again,) = write_scene(
+        tmp_path / "again.tif", bands=13, class_map=False, threads=1, block_size=64, **options
+    )
+    with rasterio.open(thirteen) as file:
+        assert file.descriptions == (*BANDS[:12], "B10")
+    assert len(set(BANDS)) == 13
+    pixels = read(thirteen)
+    np.testing.assert_array_equal(pixels[:12], read(twelve))
+    np.testing.assert_array_equal(pixels, read(again))
+    assert zlib.crc32(pixels[12].tobytes()) == GOLDEN_CIRRUS
+    (clear,) = write_scene(
+        tmp_path / "clear.tif", bands=13, class_map=False, **(options | {"cloud_fraction": 0})
+    )
+    ground = read(clear)
+    valid = read(classes)[0] > 0
+    np.testing.assert_array_equal(pixels[12] > 0, valid)
+    np.testing.assert_array_equal(ground[12] > 0, valid)
+    assert np.median(ground[12][valid]) < 30 and ground[12].max() < 100  # noise included
+    blue_rise, cirrus_rise = (pixels[[0, 12]].astype(int) - ground[[0, 12]])[:, valid]
+    clouded = blue_rise > 1000
+    assert 0.03 < clouded.mean() < 0.3
+    assert cirrus_rise[clouded].min() > 200 and cirrus_rise[blue_rise > 4000].min() > 1200
+    assert cirrus_rise[blue_rise <= 0].max() < 200
+
+
 def test_no_data_is_a_corner_and_nowhere_else(scene: list[Path]) -> None:
     pixels, classes = read(scene[0]), read(scene[1])[0]
     beyond = pixels == 0
@@ -211,7 +241,7 @@ def test_odd_sizes(tmp_path: Path, width: int, height: int) -> None:
     [
         ({"width": 0}, r"width: 0 is not between 1 and"),
         ({"height": 2.5}, r"height: 2\.5 is not a whole number"),
-        ({"bands": 13}, r"bands: 13 is not between 1 and 12"),
+        ({"bands": 14}, r"bands: 14 is not between 1 and 13"),
         ({"seed": -1}, r"seed: -1"),
         ({"dates": True}, r"dates: True"),
         ({"block_size": 100}, r"block_size: 100 is not a multiple of 16.*96 and 112"),
