@@ -58,9 +58,35 @@ def order(n: int, seed: int, epoch: int) -> Ints:
     Returns:
         int64 ``(n,)``: a permutation of ``0 … n - 1``, the same for the same arguments for ever.
     """
+    return np.argsort(_round_hashes(n, seed, epoch), kind="stable").astype(np.int64, copy=False)
+
+
+def first_in_order(n: int, seed: int, epoch: int, wanted: int, free: NDArray[np.bool_] | None = None) -> Ints:
+    """Returns the items that come first in the order of one round, without sorting them all.
+
+    Args:
+        n: number of items.
+        seed: from 0 to 2**64 - 1.
+        epoch: number of the round, from 0.
+        wanted: how many; all that are free where there are fewer.
+        free: bool ``(n,)``, the items that may be taken; ``None`` for all.
+
+    Returns:
+        int64, rising: the first ``wanted`` of ``order(n, seed, epoch)`` that are free.
+    """
+    of_item = _round_hashes(n, seed, epoch)
+    of_free = of_item if free is None else of_item[free]
+    if wanted < len(of_free):
+        # no two hashes are alike, so that exactly so many lie below the next one
+        taken = of_item < np.partition(of_free, wanted)[wanted]
+        return np.flatnonzero(taken if free is None else taken & free).astype(np.int64, copy=False)
+    return np.flatnonzero(np.ones(n, np.bool_) if free is None else free).astype(np.int64, copy=False)
+
+
+def _round_hashes(n: int, seed: int, epoch: int) -> NDArray[np.uint64]:
     if n < 0 or epoch < 0:
         raise JobError(f"order({n}, {seed}, {epoch}): size and epoch must not be negative")
-    return np.argsort(hashes(n, hash_of(check_seed(seed), epoch)), kind="stable").astype(np.int64, copy=False)
+    return hashes(n, hash_of(check_seed(seed), epoch))
 
 
 def check_seed(seed: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchbeam.errors import JobError
-from patchbeam.order import Ints, check_seed, order
+from patchbeam.order import Ints, check_seed, first_in_order, order
 from patchbeam.patches import PatchGrid
 from patchbeam.splits import GUARDED, block_count, check_fractions, guard_patches, split_blocks
 
@@ -171,15 +171,14 @@ def select_parts(split: SplitRule | None, sample: SampleRule | None, patches: Pa
     """
     parts = None if split is None else split_parts(split, patches)
     if sample is not None and sample.patches is not None:
-        free = np.zeros(patches.count, np.int8) if parts is None else parts
-        drawn = order(patches.count, sample.seed, _SAMPLE_ROUND)
-        drawn = drawn[free[drawn] != GUARDED]
+        free = None if parts is None else parts != GUARDED
+        drawn = first_in_order(patches.count, sample.seed, _SAMPLE_ROUND, sample.patches, free)
         if len(drawn) < sample.patches:
             raise JobError(
                 f"sample.patches: {sample.patches} are more than the {len(drawn)} patches there are"
                 f"{'' if split is None else ' beside the guard of split'}; give at most {len(drawn)}"
             )
-        parts = only(parts, drawn[: sample.patches], patches.count)
+        parts = only(parts, drawn, patches.count)
     if split is not None and parts is not None:
         counts = np.bincount(parts[parts != GUARDED], minlength=len(split.names))
         for name, count in zip(split.names, counts.tolist(), strict=True):

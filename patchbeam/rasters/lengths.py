@@ -30,9 +30,11 @@ def check_length(dataset: Any, path: str, where: str) -> None:
         SourceError: it is cut short; names how long it should be.
     """
     check = _CHECKS.get(dataset.driver)
+    if check is None:
+        return
     # a part of a NetCDF file has a name of its own; GDAL lists the file first
     file_name = next(iter(dataset.files), path)
-    if check is None or not os.path.isfile(file_name):
+    if not os.path.isfile(file_name):
         return
     with open(file_name, "rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from patchbeam.data import order
 from patchbeam.data.order import hash_of, hashes, mix, resolve_seed
 from patchbeam.errors import JobError
+from patchbeam.order import first_in_order
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_order.json").read_text())
 SEEDS = st.integers(0, 2**64 - 1)
@@ -46,6 +47,18 @@ def test_is_a_permutation_and_a_pure_function(n: int, seed: int, epoch: int) -> 
     found = order(n, seed, epoch)
     assert sorted(found.tolist()) == list(range(n))
     assert found.tolist() == order(n, seed, epoch).tolist() == plain_order(n, seed, epoch)
+
+
+@given(st.integers(0, 300), SEEDS, st.integers(0, 10**9), st.integers(0, 310), st.data())
+def test_the_first_are_those_of_the_order(
+    n: int, seed: int, epoch: int, wanted: int, data: st.DataObject
+) -> None:
+    free = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
+    whole = order(n, seed, epoch)
+    assert first_in_order(n, seed, epoch, wanted).tolist() == sorted(whole[:wanted].tolist())
+    assert first_in_order(n, seed, epoch, wanted, free).tolist() == sorted(
+        whole[free[whole]][:wanted].tolist()
+    )
 
 
 @given(SEEDS, st.integers(0, 1000), SEEDS, st.integers(0, 1000))
