@@ -20,7 +20,7 @@ from patchbeam.elements import Array, Mask
 from patchbeam.errors import JobError, ReadFailed
 from patchbeam.look.colours import Painter
 from patchbeam.look.legend import Entry, masked_entry, painted_entries
-from patchbeam.look.overview import COARSEST_LEVEL
+from patchbeam.look.overview import COARSEST_LEVEL, MOST_ZOOM, SMALL_PICTURE
 from patchbeam.look.painter import default_bands, paint_bands
 from patchbeam.look.png import Rgb
 from patchbeam.manifest import ManifestClass
@@ -31,8 +31,6 @@ _IMPORT = "-import.json"
 _RASTERS = (".tif", ".tiff", ".vrt")
 _SAMPLE_SIDE = 512
 _STRIP_ROWS = 256
-_MOST_ZOOM = 3
-_SMALL_PICTURE = 900
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +148,7 @@ class MapView:
 
     def zoom(self, most: int) -> int:
         """Returns by how much a small map is enlarged in a picture of at most so many pixels."""
-        return min(_MOST_ZOOM, max(1, min(most, _SMALL_PICTURE) // max(self.grid.shape.x, self.grid.shape.y)))
+        return min(MOST_ZOOM, max(1, min(most, SMALL_PICTURE) // max(self.grid.shape.x, self.grid.shape.y)))
 
     def draw(self, painter: Painter, width: int, height: int) -> Rgb:
         """Draws the whole map; memory is that of the picture and of some rows of numbers.

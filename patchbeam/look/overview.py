@@ -21,10 +21,14 @@ SPLITS: tuple[Colour, ...] = ((38, 132, 255), (255, 139, 0), (171, 71, 188), (0,
 COARSEST_LEVEL = 600
 """Levels of a page are halved while they stay at least so many pixels wide or high."""
 
+MOST_ZOOM = 3
+"""Pixels of a picture for one of a patch, at the most: nothing is seen better in larger ones."""
+
+SMALL_PICTURE = 900
+"""Side of the picture, in pixels, up to which few small patches are enlarged."""
+
 _BATCH = 512
 _LEAST_TILE = 3
-_MOST_ZOOM = 3
-_SMALL_PICTURE = 900
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +97,7 @@ def lay_out(
             zoom = 1
         elif zoom > 1:
             # small exports are enlarged by whole numbers, and not to the size of a screen
-            zoom = min(zoom, max(1, _SMALL_PICTURE // max(columns * patch[0], rows * patch[1])), _MOST_ZOOM)
+            zoom = min(zoom, max(1, SMALL_PICTURE // max(columns * patch[0], rows * patch[1])), MOST_ZOOM)
             zoom = max(1, int(zoom))
         return max(1, int(patch[0] * zoom)), max(1, int(patch[1] * zoom))
 

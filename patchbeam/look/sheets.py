@@ -9,7 +9,7 @@ import numpy as np
 from patchbeam.errors import JobError
 from patchbeam.look.canvas import FAINT, INK, LINE, Canvas, line_height
 from patchbeam.look.colours import Painter
-from patchbeam.look.overview import draw_patch
+from patchbeam.look.overview import MOST_ZOOM, draw_patch
 from patchbeam.look.painter import make_painter
 from patchbeam.look.png import Rgb
 from patchbeam.look.strips import text_scale
@@ -18,7 +18,6 @@ from patchbeam.pool import Pool
 
 _GAP = 10
 _LEAST_THUMB = 24
-_MOST_ZOOM = 3
 
 
 def _thumbs(count: int, patch: tuple[int, int], size: int) -> tuple[int, tuple[int, int]]:
@@ -27,7 +26,7 @@ def _thumbs(count: int, patch: tuple[int, int], size: int) -> tuple[int, tuple[i
     # one column more where that leaves fewer empty places in the last row
     columns = min(square, min(square + 1, count), key=lambda n: (-count % n, n))
     room = (size - (columns - 1) * _GAP) / columns
-    zoom = min(room / patch[0], _MOST_ZOOM)
+    zoom = min(room / patch[0], MOST_ZOOM)
     if zoom > 1:
         zoom = int(zoom)
     return columns, (max(_LEAST_THUMB, int(patch[0] * zoom)), max(_LEAST_THUMB, int(patch[1] * zoom)))
