@@ -24,7 +24,9 @@ def prism_arguments(*, build: bool) -> tuple[str, ...]:
     Args:
         build: whether it is built with go where it is missing, which takes minutes the first time.
     """
-    return ("--runner=PrismRunner", f"--prism_location={_binary(build)}")
+    # else Beam's first Prism of this process is used again, one that an earlier test failed to start included
+    alone = "--experiments=disable_prism_server_singleton"
+    return ("--runner=PrismRunner", f"--prism_location={_binary(build)}", alone)
 
 
 def _binary(build: bool) -> Path:
