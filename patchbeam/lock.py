@@ -91,6 +91,13 @@ class OutputLock:
         """Leaves the lock behind: the work goes on elsewhere, and its last step deletes it."""
         self._kept = True
 
+    @property
+    def is_given_back(self) -> bool:
+        """Whether the last step has deleted the lock, which it does once everything is published."""
+        with suppress(PatchbeamError):
+            return _read(self.ticket.path) is None
+        return False
+
     def __enter__(self) -> Self:
         content = self._content()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 from collections.abc import Sequence
 from typing import NoReturn
@@ -22,6 +23,7 @@ from patchbeam.pool import core_count
 # Plain DirectRunner tries a downloaded binary first; this one is in the package and always there.
 LOCAL_RUNNER = "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner"
 _LOCAL_NAMES = {"", "DirectRunner", "FnApiRunner", "BundleBasedDirectRunner", LOCAL_RUNNER}
+_LOG = logging.getLogger(__name__)
 # Runners that know all of their options in Python; others hand unknown ones on to a job server.
 _CLOSED_NAMES = _LOCAL_NAMES | {"DataflowRunner"}
 
@@ -123,6 +125,22 @@ def was_interrupted(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+def failed_afterwards(error: BaseException, name: str) -> None:
+    """Tells of a runner that has failed, or of Ctrl-C, when everything had been published.
+
+    Args:
+        error: what the runner says.
+        name: the file that is written last.
+
+    Raises:
+        KeyboardInterrupt: it was Ctrl-C.
+    """
+    if was_interrupted(error):
+        raise KeyboardInterrupt(f"everything had been published before: {name}") from error
+    said = str(failed_there(error, "")).partition("; its log")[0]
+    _LOG.warning("everything had been published before %s; afterwards %s", name, said)
 
 
 def failed_there(error: BaseException, then: str) -> errors.PatchbeamError:

@@ -40,6 +40,7 @@ from pipelines.arguments import split_arguments
 from pipelines.beam_options import (
     beam_options,
     ends_with_us,
+    failed_afterwards,
     failed_there,
     is_local,
     new_pipeline,
@@ -134,7 +135,10 @@ def run_export(
                     f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
                     f"delete {folder}"
                 ) from error
-            raise_original(error, folder, local=is_local(options))
+            name = manifest_name(plan.output)
+            if not _published_before(error, lock, name, folder):
+                raise_original(error, folder, local=is_local(options))
+            failed_afterwards(error, name)
     name = manifest_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
@@ -144,11 +148,23 @@ def run_export(
 def _check(plan: ExportPlan, folder: str, *, overwrite: bool, resume: bool) -> None:
     """Refuses a destination that cannot take the export, or go on taking it."""
     if not resume:
+        if not overwrite and published_names(folder) is not None:
+            raise OutputExists(
+                f"output: files of a run of this export that has not finished stand at {plan.output}; "
+                "--resume goes on where it stopped"
+            )
         check_destination(plan, overwrite=overwrite)
         return
     have = sum(stat.size_bytes for stat in storage.list_stats(storage.join(folder, "")).values())
     begun = published_names(folder) is not None
     check_destination(plan, overwrite=overwrite or begun, have_bytes=have)
+
+
+def _published_before(error: BaseException, lock: OutputLock, name: str, folder: str) -> bool:
+    """Whether a run had published everything, and taken its traces away, when its runner failed."""
+    if isinstance(original_error(error), PatchbeamError) or not lock.is_given_back:
+        return False
+    return storage.exists(name) and not storage.list_names(storage.join(folder, ""))
 
 
 def _begin(plan: ExportPlan, folder: str, *, resume: bool) -> str | None:

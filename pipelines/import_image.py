@@ -25,16 +25,18 @@ from patchbeam.errors import (
 )
 from patchbeam.leftovers import clean_up
 from patchbeam.lock import OutputLock
-from patchbeam.mosaic.make import begun_publication
+from patchbeam.mosaic.make import begun_publication, published_report
 from patchbeam.mosaic.plan import ImportPlan
 from patchbeam.mosaic.space import least_space
 from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools
+from patchbeam.retry import retrying
 from patchbeam.sizes import size_text
 from pipelines.arguments import split_arguments
 from pipelines.beam_options import (
     beam_options,
     ends_with_us,
+    failed_afterwards,
     failed_there,
     is_local,
     new_pipeline,
@@ -73,8 +75,13 @@ def check_map_destination(plan: ImportPlan, *, overwrite: bool, resume: bool = F
                 f"{size_text(least)}; free some space or choose another output"
             )
     there = existing_maps(storage.list_names(plan.output), plan.output)
-    if there and resume:
-        own = begun_publication(plan)
+    own = begun_publication(plan) if there and not overwrite else set()
+    if there and own.issuperset(there) and not resume:
+        raise OutputExists(
+            f"output: {len(there)} files of a run of this import that has not finished stand at "
+            f"{plan.output}; --resume goes on where it stopped"
+        )
+    if resume:
         there = [path for path in there if path not in own]
     if there and not overwrite:
         names = ", ".join(storage.split(path)[1] for path in there[:3]) + (", …" if len(there) > 3 else "")
@@ -112,7 +119,13 @@ def run_import(
     options, threads = beam_options(beam_arguments, workers)
     refuse_local_paths(options, [("output", plan.output), *(("records", path) for path in plan.records)])
     pipeline, ends_here = new_pipeline(options), ends_with_us(options)
-    check_map_destination(plan, overwrite=overwrite, resume=resume)
+    try:
+        check_map_destination(plan, overwrite=overwrite, resume=resume)
+    except OutputExists:
+        done = _clean_up_after(plan) if resume else None
+        if done is None:
+            raise
+        return done
     with OutputLock(plan.output, take_over=resume) as lock:
         # once more: a run that held the lock until now may have published
         check_map_destination(plan, overwrite=overwrite, resume=resume)
@@ -127,6 +140,23 @@ def run_import(
     return report
 
 
+def _clean_up_after(plan: ImportPlan) -> dict[str, Any] | None:
+    """Ends a run of this very import that was killed when its map was complete.
+
+    Returns:
+        What its completion file says; ``None`` when no files of that run were left, but perhaps its lock,
+        which goes too.
+    """
+    if published_report(plan) is None:
+        return None
+    with OutputLock(plan.output, take_over=True):
+        report = published_report(plan)
+        left = storage.list_names(storage.join(plan.temporary_folder, ""))
+        if report is not None:
+            retrying(lambda: storage.delete_tree(plan.temporary_folder))
+    return report if left else None
+
+
 def _run(
     pipeline: beam.Pipeline, plan: ImportPlan, lock: OutputLock, *, local: bool, ends_here: bool
 ) -> None:
@@ -136,6 +166,14 @@ def _run(
         run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan), ends_here=ends_here)
     except BaseException as error:
         close_pools()
+        original = original_error(error)
+        if (
+            not isinstance(original, PatchbeamError)
+            and lock.is_given_back
+            and published_report(plan) is not None
+        ):
+            failed_afterwards(error, import_name(plan.output))
+            return
         if was_interrupted(error):
             if not ends_here:
                 lock.keep()
@@ -145,7 +183,6 @@ def _run(
                 else f"the job goes on where it runs and will publish {plan.output}; cancel it there"
             )
             raise KeyboardInterrupt(text) from error
-        original = original_error(error)
         if isinstance(original, PatchbeamError) and not isinstance(
             original, ReadFailed | WriteFailed | LockHeld
         ):

@@ -216,14 +216,34 @@ def begun_publication(plan: ImportPlan) -> set[str]:
 
 def is_published(plan: ImportPlan) -> bool:
     """Whether an attempt whose success got lost has published this very import and taken its traces away."""
+    left = storage.list_names(storage.join(plan.temporary_folder, ""))
+    return not left and _own_report(plan) is not None
+
+
+def published_report(plan: ImportPlan) -> dict[str, Any] | None:
+    """Returns what the completion file of this very import says, if every tile that it lists is there."""
+    report, tiles = _own_report(plan), plan.tiles
+    if report is None:
+        return None
+    there = storage.list_stats(plan.output)
+    names = [tiles.name(plan.output, tile) for tile in range(tiles.count)]
+    try:
+        due = [(storage.split(name)[1], there[name].size_bytes) for name in names]
+        whole = [(tile["name"], tile["sizeBytes"]) for tile in report["tiles"]] == due
+    except (KeyError, TypeError):
+        return None
+    return report if whole else None
+
+
+def _own_report(plan: ImportPlan) -> dict[str, Any] | None:
     final = import_name(plan.output)
-    if not storage.exists(final) or storage.list_names(storage.join(plan.temporary_folder, "")):
-        return False
+    if not storage.exists(final):
+        return None
     try:
         said = json.loads(retrying(lambda: storage.read_bytes(final)))
     except ValueError:
-        return False
-    return isinstance(said, dict) and said.get("fingerprint") == plan.fingerprint
+        return None
+    return said if isinstance(said, dict) and said.get("fingerprint") == plan.fingerprint else None
 
 
 def publish_map(

@@ -1,4 +1,4 @@
-"""SIGKILL of the whole job, at every kind of moment; ``--resume`` then makes the undisturbed export."""
+"""SIGKILL of the whole job, at every kind of moment; ``--resume`` then makes the undisturbed output."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 import yaml
 from eager import write_tif
 from fault_server import Server, server
+from runner_jobs import IMPORT, Work, make_work
 
 FORMS = {
     "indexed": {},
@@ -161,3 +162,66 @@ def test_killed_while_it_replaces_an_earlier_export(
         if status:
             assert commands.run("export-image", case.job, "--resume", "--overwrite") == 0
         assert case.files() == case.expected, f"seed {seed}"
+
+
+@dataclass(frozen=True)
+class Maps:
+    """An import, how often it changes the file system, and an earlier map in its place."""
+
+    work: Work
+    changes: int
+    earlier: Path
+
+    @property
+    def arguments(self) -> list[str]:
+        return self.work.arguments(IMPORT)
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory: pytest.TempPathFactory, commands: Server) -> Maps:
+    folder = tmp_path_factory.mktemp("maps")
+    made = Maps(make_work(folder), 0, folder / "earlier")
+    assert commands.run(*made.arguments, "--set", "nodata=7", count=str(folder / "count")) == 0
+    (folder / "out").rename(made.earlier)
+    return Maps(made.work, int((folder / "count").read_text()), made.earlier)
+
+
+def one_import(maps: Maps, commands: Server, call: int, *, after: bool, replaces: bool) -> None:
+    """Kills an import before or after a change; run again, it says what to do, and ``--resume`` does it."""
+    work, case = maps.work, f"{call} {after}"
+    expected = work.expected[IMPORT]
+    work.clear()
+    flags = ["--overwrite"] if replaces else []
+    if replaces:
+        shutil.copytree(maps.earlier, work.folder / "out")
+    earlier = work.files()
+    status = commands.run(*maps.arguments, *flags, kill={"call": call, "after": after})
+    assert status in (0, -signal.SIGKILL), case
+    files = work.files()
+    if "map-import.json" in files:  # either map, and whole
+        whole = earlier if files["map-import.json"] == earlier.get("map-import.json") else expected
+        assert all(files.get(name) == data for name, data in whole.items()), case
+    is_complete = all(files.get(name) == data for name, data in expected.items())
+    if status:
+        again = commands.run(*maps.arguments)
+        assert again in (2, 3) or (again == 0 and not files), case
+        if again:
+            assert work.files() == files, case
+        status = commands.run(*maps.arguments, "--resume", *flags)
+        assert status == 0 or (status == 2 and (is_complete or not again) and not replaces), case
+    assert work.files() == expected, case
+
+
+def test_an_import_at_its_end(maps: Maps, commands: Server) -> None:
+    """When its map is complete: what is temporary goes, and the lock of a process that is no more."""
+    for call in range(maps.changes - 2, maps.changes + 1):
+        for after in (False, True):
+            one_import(maps, commands, call, after=after, replaces=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("replaces", [False, True])
+def test_an_import_at_every_change(maps: Maps, commands: Server, replaces: bool) -> None:
+    for call in range(1, maps.changes + (6 if replaces else 1)):
+        for after in (False, True):
+            one_import(maps, commands, call, after=after, replaces=replaces)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import yaml
 from maps import cut, mixer, write_patches
 
 from patchbeam.mosaic.layout import MapLayout
+from patchbeam.mosaic.make import is_published
 from patchbeam.records.tfrecord import read_records, write_records
 from pipelines.cli import main
+from pipelines.resolve_import import load_import
 
 COLUMNS, ROWS = 6, 9
 COUNT = COLUMNS * ROWS
@@ -226,7 +229,8 @@ def test_publication_goes_on(
     assert "no space" in capsys.readouterr().err
     assert len(list(folder.glob("map/m-*.tif"))) == {"rename": 2, "write_atomic": 4}[failing]
     assert not (folder / "map" / "m-import.json").exists()
-    assert main(["import-image", path]) == 2  # without --resume these are somebody's tiles
+    assert main(["import-image", path]) == 2
+    assert "--resume goes on where it stopped" in capsys.readouterr().err
     monkeypatch.setattr(make, "write_cog", lambda *_, **__: pytest.fail("a finished tile is made again"))
     assert main(["import-image", path, "--workers", "1", "--resume"]) == 0
     assert len(list(folder.glob("map/m-*.tif"))) == 4
@@ -236,14 +240,31 @@ def test_publication_goes_on(
 
 
 def test_an_attempt_whose_success_got_lost(folder: Path) -> None:
-    from patchbeam.mosaic.make import is_published
-    from pipelines.resolve_import import load_import
-
     path = job(folder)
     assert not is_published(load_import(path))
     assert main(["import-image", path]) == 0
     assert is_published(load_import(path))
     assert not is_published(load_import(path, ["type=uint16"]))
+
+
+def test_an_attempt_that_ended_while_it_took_its_traces_away(folder: Path) -> None:
+    """The map is complete: what is left of the run goes, and no tile is made again."""
+    path = job(folder)
+    assert main(["import-image", path]) == 0
+    made = {file.name: file.read_bytes() for file in (folder / "map").iterdir()}
+    left = Path(load_import(path).temporary_folder)
+    left.mkdir()
+    (left / "00000001.tif.json").write_text("{}")
+    (folder / "map" / ".m.lock").write_text("{}")
+    os.utime(folder / "map" / ".m.lock", (0, 0))
+    assert main(["import-image", path]) == 2
+    assert main(["import-image", path, "--resume"]) == 0
+    assert {file.name: file.read_bytes() for file in (folder / "map").iterdir()} == made
+    left.mkdir()
+    (left / "00000001.tif.json").write_text("{}")
+    tile = folder / "map" / "m.tif"
+    tile.write_bytes(tile.read_bytes()[:-1])
+    assert main(["import-image", path, "--resume"]) == 2, "a map that lacks a byte is not complete"
 
 
 def test_a_prefix_with_wrong_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

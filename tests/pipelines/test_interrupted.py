@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from rasterio.windows import Window
 from refusals import Place, command
 
 from patchbeam import publish as publishing
-from pipelines import export_image
+from pipelines import export_image, import_image
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,7 +109,8 @@ def test_interrupted_while_it_publishes(tmp_path: Path, monkeypatch: pytest.Monk
     assert "run it again with --resume" in outcome.err
     assert not (tmp_path / "out" / "scene-manifest.json").exists()
     monkeypatch.undo()
-    assert command("export-image", str(path)).status == 2
+    refused = command("export-image", str(path))
+    assert refused.status == 2 and "--resume goes on where it stopped" in refused.err
     assert command("export-image", str(path), "--resume").status == 0
     assert not list((tmp_path / "out").glob(".*"))
 
@@ -125,6 +127,57 @@ def test_interrupted_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert outcome.status == 130
     assert "the job goes on where it runs and will publish" in outcome.err and "delete " in outcome.err
     assert list((tmp_path / "out").glob(".scene-*.tmp"))
+
+
+@pytest.mark.parametrize("kind", ["export-image", "import-image"])
+@pytest.mark.parametrize("error", [RuntimeError("Socket closed"), KeyboardInterrupt()], ids=repr)
+def test_a_runner_that_fails_when_all_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: BaseException
+) -> None:
+    """The output is whole then: a warning, and after Ctrl-C its status, but no advice to resume."""
+    place = Place(tmp_path)
+    path = str(place.write(yaml.safe_load(JOB)))
+    arguments, module, last = ["export-image", path], export_image, "scene-manifest.json"
+    if kind == "import-image":
+        assert command(*arguments).status == 0
+        arguments = [kind, str(tmp_path / "out" / "scene"), "--output", str(tmp_path / "map" / "m")]
+        module, last = import_image, "m-import.json"
+    original = module.run_pipeline
+
+    def fails(*given: Any, **options: Any) -> None:
+        original(*given, **options)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "run_pipeline", fails)
+        outcome = command(*arguments)
+    said = "everything had been published before"
+    assert said in outcome.err and last in outcome.err and "--resume" not in outcome.err, outcome
+    assert outcome.status == (130 if isinstance(error, KeyboardInterrupt) else 0)
+    folder = tmp_path / ("map" if kind == "import-image" else "out")
+    assert (folder / last).exists() and not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("kind", ["export-image", "import-image"])
+def test_a_runner_that_fails_over_an_earlier_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What an earlier run has published is no success of this one."""
+    place = Place(tmp_path)
+    path = str(place.write(yaml.safe_load(JOB)))
+    assert command("export-image", path).status == 0
+    arguments, module = ["export-image", path], export_image
+    if kind == "import-image":
+        arguments = [kind, str(tmp_path / "out" / "scene"), "--output", str(tmp_path / "map" / "m")]
+        module = import_image
+        assert command(*arguments).status == 0
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "run_pipeline", fails)
+    outcome = command(*arguments, "--overwrite")
+    assert outcome.status == 130 and "run it again with --resume" in outcome.err, outcome
 
 
 JOB = "{job: export-image, sources: scene.tif, formatOptions: {patchDimensions: 32}, output: out/scene}"

@@ -1,11 +1,15 @@
-"""Prism with its workers in this process: the local runner's bytes, counters, failures, Ctrl-C."""
+"""Prism with its workers in this process: the local runner's bytes, counters, failures, Ctrl-C, SIGKILL."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
+import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.runners.portability.prism_runner import PrismRunner
 from eager import plan_of, write_tif
 from prism import prism_arguments
+from processes import HAVE_PROC, below
 from refusals import command
 from runner_jobs import EXPORT, IMPORT, PATIENCE_S, Work, check_same, make_work, start, wait_for_marks
 
@@ -60,6 +65,83 @@ def test_ctrl_c(prism: tuple[str, ...], tmp_path: Path, group: bool) -> None:
     again = command(*work.arguments(EXPORT), "--resume")
     assert again.status == 0, again
     assert work.files() == work.expected[EXPORT]
+
+
+KILLS = 12
+PUBLISHED = {EXPORT: "scene-*.tfrecord.gz", IMPORT: "map-*.tif"}
+LAST = {EXPORT: "scene-manifest.json", IMPORT: "map-import.json"}
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Work:
+    return make_work(tmp_path_factory.mktemp("larger"), scale=4)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not HAVE_PROC, reason="looks for processes in /proc")
+@pytest.mark.parametrize("victim", ["command", "prism"])
+@pytest.mark.parametrize("job", [EXPORT, IMPORT])
+def test_killed(prism: tuple[str, ...], larger: Work, job: str, victim: str) -> None:
+    """While it works, while it publishes, when all is there: a whole output, or none and one by resuming."""
+    endings = Counter(killed(larger, job, prism, victim, seed) for seed in range(KILLS))
+    print(f"{job}, {victim}: {dict(endings)}")
+    assert endings.keys() <= {"nothing", "half", "whole", "finished"}
+    assert endings["nothing"], "no run was killed before it published"
+
+
+def killed(work: Work, job: str, beam: tuple[str, ...], victim: str, seed: int) -> str:
+    """Kills the command, which does the work, or Prism, which deals it out, and makes the output whole.
+
+    Returns:
+        What had been published: ``nothing``, ``half`` of it without the file that is written last, the
+        ``whole``, or ``finished`` when the command had ended well all the same.
+    """
+    chance = random.Random(seed)
+    expected, last = work.expected[job], LAST[job]
+    work.clear()
+    out = work.folder / "out"
+    run = start(work, job, "--", *beam)
+    moment = chance.choice(["work", "publish", "end"])
+    if moment == "work":
+        wait_for_marks(work, job, chance.randint(0, 30), run)
+        time.sleep(chance.uniform(0, 0.1))
+    else:
+        due = sum(1 for name in expected if Path(name).match(PUBLISHED[job]))
+        pattern, count = (PUBLISHED[job], chance.randint(1, due)) if moment == "publish" else (last, 1)
+        until = time.monotonic() + PATIENCE_S
+        while run.poll() is None and time.monotonic() < until and sum(1 for _ in out.glob(pattern)) < count:
+            time.sleep(0.001)
+    servers = below(run.pid, os.fsencode(beam[1].partition("=")[2]))
+    with suppress(ProcessLookupError):
+        os.kill(run.pid if victim == "command" or not servers else servers[0], signal.SIGKILL)
+    try:
+        said = run.communicate(timeout=PATIENCE_S)[1]
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        raise
+    case = f"seed {seed}, {moment}"
+    for server in servers:  # one whose command is no more may wait for the next job without end
+        with suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)
+    files = work.files()
+    if run.returncode == 0:
+        assert files == expected, case
+        return "finished"
+    if last in files:
+        assert all(files.get(name) == data for name, data in expected.items()), case
+    if run.returncode != -signal.SIGKILL:
+        told = said.strip().splitlines()[-1]
+        assert run.returncode == 1 and told.startswith("patchbeam: "), f"{case}: {said}"
+        assert "run it again with --resume" in told, f"{case}: {said}"
+    elif files:
+        plain = command(*work.arguments(job))
+        assert plain.status in (2, 3) and ("--resume" in plain.err or last in files), f"{case}: {plain}"
+        assert work.files() == files, case
+    again = command(*work.arguments(job), "--resume")
+    assert again.status == 0 or (again.status == 2 and last in files), f"{case}: {again}"
+    assert work.files() == expected, case
+    published = any(Path(name).match(PUBLISHED[job]) for name in files)
+    return "whole" if last in files else "half" if published else "nothing"
 
 
 @pytest.mark.parametrize("job", [EXPORT, IMPORT])
