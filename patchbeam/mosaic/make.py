@@ -299,14 +299,14 @@ def publish_map(
         name = tiles.name(plan.output, one.tile)
         retrying(partial(_move, one, name))
         item_name = tiles.item_name(plan.output, one.tile)
-        _write(item_name, _text(item))
+        _put(plan, item_name, _text(item))
         written |= {name, item_name}
     for path in surplus_maps(there, written, plan.output):
         retrying(partial(storage.delete, path))
     vrt = vrt_text(plan.output, tiles, plan.layout.grid, profile, schema.type)
-    _write(vrt_name(plan.output), vrt.encode())
+    _put(plan, vrt_name(plan.output), vrt.encode())
     collection = stac_collection(plan.output, tiles, plan.layout.grid, datetime=when)
-    _write(collection_name(plan.output), _text(collection))
+    _put(plan, collection_name(plan.output), _text(collection))
     report = {
         "format": FORMAT,
         "version": VERSION,
@@ -327,7 +327,7 @@ def publish_map(
         "patchesPlaced": sum(one.patches for one in done),
         "records": list(plan.records),
     }
-    _write(final, _text(report))
+    _put(plan, final, _text(report))
     retrying(lambda: storage.delete_tree(plan.temporary_folder))
     if lock is not None:
         lock.release()
@@ -339,6 +339,16 @@ def _move(one: TileDone, name: str) -> None:
         storage.rename(one.path, name)
     elif not storage.exists(name) or storage.stat(name).size_bytes != one.size_bytes:
         raise CountMismatch(f"{one.path}: this tile has gone before it was published; run the job again")
+
+
+def _put(plan: ImportPlan, path: str, data: bytes) -> None:
+    if storage.is_remote(path):
+        _write(path, data)
+        return
+    # written where a killed run may leave it, then moved
+    temporary = storage.join(plan.temporary_folder, storage.split(path)[1])
+    _write(temporary, data)
+    retrying(lambda: storage.rename(temporary, path))
 
 
 def _write(path: str, data: bytes) -> None:

@@ -13,6 +13,7 @@ import rasterio
 import yaml
 from maps import cut, mixer, write_patches
 
+from patchbeam import storage
 from patchbeam.mosaic.layout import MapLayout
 from patchbeam.mosaic.make import is_published
 from patchbeam.records.tfrecord import read_records, write_records
@@ -209,7 +210,6 @@ def test_a_storage_failure_keeps_finished_tiles_for_resume(
 def test_publication_goes_on(
     folder: Path, failing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from patchbeam import storage
     from patchbeam.errors import WriteFailed
     from patchbeam.mosaic import make
 
@@ -245,6 +245,22 @@ def test_an_attempt_whose_success_got_lost(folder: Path) -> None:
     assert main(["import-image", path]) == 0
     assert is_published(load_import(path))
     assert not is_published(load_import(path, ["type=uint16"]))
+
+
+def test_what_a_kill_can_leave_half_written_is_in_the_temporary_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, written = job(folder), []
+    original = storage.write_atomic
+
+    def noted(name: str, data: bytes) -> None:
+        written.append(name)
+        original(name, data)
+
+    monkeypatch.setattr(storage, "write_atomic", noted)
+    temporary = load_import(path).temporary_folder
+    assert main(["import-image", path]) == 0
+    assert len(written) > 4 and {os.path.dirname(name) for name in written} == {temporary}
 
 
 def test_an_attempt_that_ended_while_it_took_its_traces_away(folder: Path) -> None:
