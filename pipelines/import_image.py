@@ -25,8 +25,8 @@ from patchbeam.errors import (
 )
 from patchbeam.leftovers import clean_up
 from patchbeam.lock import OutputLock
-from patchbeam.mosaic.make import begun_publication, published_report
 from patchbeam.mosaic.plan import ImportPlan
+from patchbeam.mosaic.publish import begun_publication, published_report
 from patchbeam.mosaic.space import least_space
 from patchbeam.mosaic.tiles import existing_maps, import_name
 from patchbeam.pool import close_pools

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from patchbeam.mixer import Mixer
 from patchbeam.mosaic.counts import open_schema
 from patchbeam.mosaic.layout import MapLayout
-from patchbeam.mosaic.make import TileMaker, publish_map
+from patchbeam.mosaic.make import TileMaker
 from patchbeam.mosaic.options import ImportOptions
 from patchbeam.mosaic.plan import ImportPlan, read_members
+from patchbeam.mosaic.publish import publish_map
 from patchbeam.patches import PatchGrid
 from patchbeam.records.example import ExampleLayout, Feature
 from patchbeam.records.files import RecordFiles

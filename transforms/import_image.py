@@ -11,8 +11,10 @@ from patchbeam import storage
 from patchbeam.errors import CountMismatch
 from patchbeam.lock import LockTicket
 from patchbeam.mosaic.counts import open_schema
-from patchbeam.mosaic.make import TileDone, TileMaker, is_published, publish_map
+from patchbeam.mosaic.finished import TileDone
+from patchbeam.mosaic.make import TileMaker
 from patchbeam.mosaic.plan import ImportPlan, MemberRange, read_members
+from patchbeam.mosaic.publish import is_published, publish_map
 from patchbeam.mosaic.state import load_state, save_state
 from patchbeam.mosaic.tiles import import_name
 from patchbeam.pool import Pool

@@ -14,10 +14,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from patchbeam import storage
 from patchbeam.errors import OutputExists
 from patchbeam.mosaic.counts import open_schema
+from patchbeam.mosaic.finished import TileDone
 from patchbeam.mosaic.layout import MapLayout
-from patchbeam.mosaic.make import TileDone, TileMaker, is_published, publish_map
+from patchbeam.mosaic.make import TileMaker
 from patchbeam.mosaic.options import ImportOptions
 from patchbeam.mosaic.plan import ImportPlan
+from patchbeam.mosaic.publish import is_published, publish_map
 from patchbeam.mosaic.spool import Arrays, PatchSpool, SpoolPiece, join_pieces
 from patchbeam.mosaic.state import load_state, save_state
 from patchbeam.mosaic.tiles import existing_maps, import_name

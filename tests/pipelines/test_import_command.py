@@ -15,7 +15,7 @@ from maps import cut, mixer, write_patches
 
 from patchbeam import storage
 from patchbeam.mosaic.layout import MapLayout
-from patchbeam.mosaic.make import is_published
+from patchbeam.mosaic.publish import is_published
 from patchbeam.records.tfrecord import read_records, write_records
 from pipelines.cli import main
 from pipelines.resolve_import import load_import

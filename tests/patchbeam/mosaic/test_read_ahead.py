@@ -99,3 +99,16 @@ def test_two_tiles_at_the_most_are_in_memory(
     with pytest.raises(ValueError, match="has been written already"):
         reads[0].take()
     maker.close()
+
+
+@pytest.mark.parametrize(
+    "mark", ["", "[]", "{}", '{"sizeBytes": null, "patches": 16}', '{"sizeBytes": 1, "patches": 16}']
+)
+def test_a_tile_whose_mark_is_damaged_is_made_again(records: list[str], tmp_path: Path, mark: str) -> None:
+    maker = maker_of(records, tmp_path / "m", 1)
+    done = maker.make(0)
+    good = Path(f"{done.path}.json").read_text()
+    Path(f"{done.path}.json").write_text(mark)
+    assert maker.make(0) == done
+    assert Path(f"{done.path}.json").read_text() == good
+    maker.close()
