@@ -20,6 +20,29 @@ from patchbeam.lock import OutputLock
 from patchbeam.storage.clock import age_s, touch
 
 
+@pytest.fixture(autouse=True)
+def renewals_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ends the threads of locks that a test has left without leaving them, as a run that dies does.
+
+    Half a minute later they would warn into the output of another test.
+    """
+    made: list[OutputLock] = []
+    true = OutputLock.__init__
+
+    def init(self: OutputLock, output: str, *, take_over: bool) -> None:
+        true(self, output, take_over=take_over)
+        made.append(self)
+
+    monkeypatch.setattr(OutputLock, "__init__", init)
+    yield
+    for one in made:
+        one._left.set()
+    for thread in threading.enumerate():
+        if thread.name == "patchbeam-lock":
+            thread.join(20)
+    assert not [thread for thread in threading.enumerate() if thread.name == "patchbeam-lock"]
+
+
 @pytest.fixture(params=["local", "gs"])
 def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "local":
