@@ -39,7 +39,7 @@ LITTLE = 128 << 20
 DEEP = 100_000
 
 
-def refused(read: Callable[[], Any], kind: type[PatchbeamError], text: str | None = None) -> None:
+def assert_refused(read: Callable[[], Any], kind: type[PatchbeamError], text: str | None = None) -> None:
     begin = time.process_time()
     with bounded_memory(LITTLE), pytest.raises(kind, match=text):
         read()
@@ -56,12 +56,12 @@ def header(length: int) -> bytes:
 def test_a_record_length(tmp_path: Path, length: int, compressed: bool) -> None:
     data = frame(b"first") + header(length) + b"some"
     stored = gzip.compress(data) if compressed else data
-    refused(lambda: list(read_records(io.BytesIO(stored))), CorruptRecord, "record 1, byte 21")
+    assert_refused(lambda: list(read_records(io.BytesIO(stored))), CorruptRecord, "record 1, byte 21")
     if not compressed:
-        refused(lambda: record_offsets(data), CorruptRecord)
+        assert_refused(lambda: record_offsets(data), CorruptRecord)
     path = tmp_path / "a.tfrecord"
     path.write_bytes(stored)
-    refused(lambda: inspect_file(str(path)), CorruptRecord)
+    assert_refused(lambda: inspect_file(str(path)), CorruptRecord)
 
 
 @pytest.mark.parametrize("where", ["records", "idx"])
@@ -73,9 +73,9 @@ def test_a_gzip_bomb(where: str) -> None:
     bomb = packer.compress(head) + b"".join(packer.compress(zeros) for _ in range(256)) + packer.flush()
     assert len(bomb) < 1 << 21
     if where == "idx":
-        refused(lambda: load(bomb, "idx"), DataError, "more than the 13 bytes")
+        assert_refused(lambda: load(bomb, "idx"), DataError, "more than the 13 bytes")
     elif where == "records":
-        refused(lambda: list(read_records(io.BytesIO(bomb))), CorruptRecord, "record 0, byte 0")
+        assert_refused(lambda: list(read_records(io.BytesIO(bomb))), CorruptRecord, "record 0, byte 0")
 
 
 def laughs(depth: int) -> str:
@@ -89,8 +89,8 @@ def test_a_billion_laughs(tmp_path: Path, depth: int) -> None:
     """References in YAML that double and double again."""
     path = tmp_path / "job.yaml"
     path.write_text(laughs(depth))
-    refused(lambda: load_job(str(path)), JobError)
-    refused(lambda: load_prices(str(path)), JobError)
+    assert_refused(lambda: load_job(str(path)), JobError)
+    assert_refused(lambda: load_prices(str(path)), JobError)
 
 
 def test_merges_of_merges(tmp_path: Path) -> None:
@@ -109,14 +109,14 @@ def test_merges_of_merges(tmp_path: Path) -> None:
 def test_depth(tmp_path: Path, text: str) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(text)
-    refused(lambda: load_job(str(path)), JobError)
-    refused(lambda: load_prices(str(path)), JobError)
+    assert_refused(lambda: load_job(str(path)), JobError)
+    assert_refused(lambda: load_prices(str(path)), JobError)
     stac = tmp_path / "catalog.json"
     stac.write_text(text)
-    refused(lambda: Mixer.from_text(text), JobError)
-    refused(lambda: Manifest.from_text(text, "m"), JobError)
-    refused(lambda: read_sidecar(str(stac)), JobError)
-    refused(lambda: load_stac(str(stac), "sources.s2"), SourceError)
+    assert_refused(lambda: Mixer.from_text(text), JobError)
+    assert_refused(lambda: Manifest.from_text(text, "m"), JobError)
+    assert_refused(lambda: read_sidecar(str(stac)), JobError)
+    assert_refused(lambda: load_stac(str(stac), "sources.s2"), SourceError)
 
 
 @pytest.mark.parametrize("digits", ["9" * 400, "9" * 100_000, "1e400", "-1e400", "1" + "0" * 300])
@@ -127,12 +127,12 @@ def test_numbers(digits: str) -> None:
         "patchesPerRow": 1,
         "totalPatches": "HERE",
     }
-    refused(lambda: Mixer.from_text(json.dumps(mixer).replace('"HERE"', digits)), JobError)
+    assert_refused(lambda: Mixer.from_text(json.dumps(mixer).replace('"HERE"', digits)), JobError)
     mixer["projection"]["affine"]["doubleMatrix"][0] = "HERE"  # type: ignore[index]
     mixer["totalPatches"] = 1
     text = json.dumps(mixer).replace('"HERE"', digits)
     if digits != "1" + "0" * 300:  # that one is finite
-        refused(lambda: Mixer.from_text(text), JobError)
+        assert_refused(lambda: Mixer.from_text(text), JobError)
     with bounded_memory(LITTLE), suppress(JobError):
         parse_yaml(f"a: {digits}", "x")
 
@@ -147,7 +147,9 @@ def test_a_block_that_claims_terabytes(tmp_path: Path) -> None:
     side = 1 << 20
     sides = [(256, 4, 1, side), (257, 4, 1, side), (322, 4, 1, side), (323, 4, 1, side)]
     path.write_bytes(tiff([*sides, (258, 3, 1, 32), (324, 4, 1, 8), (325, 4, 1, 4)]))
-    refused(lambda: check_tiff(str(path), "sources.a"), SourceError, "4398046511104 bytes once decoded")
+    assert_refused(
+        lambda: check_tiff(str(path), "sources.a"), SourceError, "4398046511104 bytes once decoded"
+    )
 
 
 def test_directories_that_lie_over_each_other(tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_directories_that_lie_over_each_other(tmp_path: Path) -> None:
         end = at + 2 + 0xFFFF * 12
         data[end : end + 4] = struct.pack("<I", at + 4)
     path.write_bytes(bytes(data))
-    refused(lambda: check_tiff(str(path), "sources.a"), SourceError, "lie over each other")
+    assert_refused(lambda: check_tiff(str(path), "sources.a"), SourceError, "lie over each other")
 
 
 def npy(shape: tuple[int, ...], dtype: str = "<f8") -> bytes:
@@ -175,14 +177,14 @@ def test_an_array_that_claims_terabytes(shape: tuple[int, ...]) -> None:
     if 0 in shape:  # an array of nothing takes nothing
         assert read_npy(io.BytesIO(data)).size == 0
     else:
-        refused(lambda: load(data, "npy"), DataError)
+        assert_refused(lambda: load(data, "npy"), DataError)
     import zipfile
 
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         for name in ("shardMembers", "memberBytes", "memberRecords"):
             archive.writestr(f"{name}.npy", data)
-    refused(lambda: read_member_index(target.getvalue(), "i.npz"), CorruptRecord)
+    assert_refused(lambda: read_member_index(target.getvalue(), "i.npz"), CorruptRecord)
 
 
 def test_pictures_that_claim_much() -> None:
@@ -196,7 +198,7 @@ def test_pictures_that_claim_much() -> None:
             "bmp",
         ),
     ]:
-        refused(lambda data=data, kind=kind: load(data, kind), DataError)  # type: ignore[misc]
+        assert_refused(lambda data=data, kind=kind: load(data, kind), DataError)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "a\0"])
@@ -218,5 +220,5 @@ def test_ranges_of_more_patches_than_there_are() -> None:
 
     document = json.loads(json.dumps(manifests()[0]))
     document["keptPatches"] = [[0, 10**15]]
-    refused(lambda: Manifest.from_text(json.dumps(document), "m"), JobError, "keptPatches")
+    assert_refused(lambda: Manifest.from_text(json.dumps(document), "m"), JobError, "keptPatches")
     assert np.iinfo(np.int64).max > 10**15

@@ -6,7 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from storage_faults import failing, leftovers
 
 from patchbeam import storage
-from patchbeam.errors import JobError, OutputExists, OutputUnusable, ReadFailed, WriteFailed
-from patchbeam.storage import FileRange, replace
-
-
-def leftovers(folder: Path) -> list[str]:
-    return [path.name for path in folder.rglob("*") if path.name.startswith(".")]
-
-
-def failing(number: int, after: int = 0) -> Callable[..., Any]:
-    """A call that raises an OSError the (after + 1)th time, and every time from then on."""
-    calls = iter(range(10**9))
-
-    def call(*_: Any, **__: Any) -> int:
-        if next(calls) >= after:
-            raise OSError(number, os.strerror(number))
-        return 0
-
-    return call
-
+from patchbeam.errors import JobError, OutputExists, ReadFailed, WriteFailed
+from patchbeam.storage import replace
 
 # --- paths -----------------------------------------------------------------------------------------
 
@@ -284,209 +268,6 @@ def test_of_many_writers_one_creates(tmp_path: Path) -> None:
 
 
 # --- joining ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def pieces(tmp_path: Path) -> list[str]:
-    paths = [str(tmp_path / "parts" / f"{i}") for i in range(3)]
-    for i, path in enumerate(paths):
-        storage.write_atomic(path, bytes([i]) * (100_000 + i))
-    return paths
-
-
-def test_concat(tmp_path: Path, pieces: list[str]) -> None:
-    path = str(tmp_path / "new" / "shard")
-    parts: list[storage.Part] = [
-        b"head",
-        pieces[0],
-        FileRange(path=pieces[1], start=10, length=70_000),
-        (pieces[2], 100_000, 2),
-        (pieces[2], 5, 0),
-        np.arange(3, dtype=np.uint8),
-        pieces[0],
-    ]
-    zero, one = bytes(100_000), b"\1" * 70_000
-    expected = b"head" + zero + one + b"\2\2" + b"\0\1\2" + zero
-    found = storage.concat(parts, path)
-    assert (found.size_bytes, found.crc32c) == (len(expected), storage.crc32c_of(path))
-    assert storage.read_bytes(path) == expected
-    assert all(storage.exists(piece) for piece in pieces)
-    assert leftovers(tmp_path) == []
-    assert storage.concat([], path).size_bytes == 0
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_large_parts_are_copied_in_chunks(
-    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = np.random.default_rng(1).integers(0, 256, (20 << 20) + 5, np.uint8)
-    storage.write_atomic(f"{tmp_path}/big", data)
-    real = os.preadv
-    # the system may give less than it is asked for
-    monkeypatch.setattr(os, "preadv", lambda file, views, at: real(file, [views[0][:700_001]], at))
-    path = f"{tmp_path}/all"
-    parts: list[storage.Part] = [b"a", (f"{tmp_path}/big", 3, (20 << 20) - 9), b"b", f"{tmp_path}/big"]
-    found = storage.concat(parts, path, threads=threads)
-    monkeypatch.undo()
-    assert found.crc32c == storage.crc32c_of(path)
-    whole = data.tobytes()
-    assert storage.read_bytes(path) == b"a" + whole[3 : (20 << 20) - 6] + b"b" + whole
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 50)), max_size=6))
-def test_concat_of_any_ranges(ranges: list[tuple[int, int, int]]) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        contents = [bytes(range(i, i + 100)) for i in range(3)]
-        for i, content in enumerate(contents):
-            storage.write_atomic(f"{folder}/{i}", content)
-        storage.concat([(f"{folder}/{i}", start, length) for i, start, length in ranges], f"{folder}/all")
-        expected = b"".join(contents[i][start : start + length] for i, start, length in ranges)
-        assert storage.read_bytes(f"{folder}/all") == expected
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_a_single_whole_piece_is_not_copied(
-    tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    if not links:
-        monkeypatch.setattr(os, "link", failing(errno.EOPNOTSUPP))
-    monkeypatch.setattr(storage.joining, "Replacing", failing(errno.EIO))  # any copy would fail
-    inode = os.stat(pieces[0]).st_ino
-    path = str(tmp_path / "new" / "shard")
-    assert storage.concat([pieces[0]], path, consume=True).size_bytes == 100_000
-    assert os.stat(path).st_ino == inode
-    if links:  # a task that is run again finds its piece again
-        assert storage.concat([(pieces[0], 0, 100_000)], path, consume=True).size_bytes == 100_000
-        assert os.stat(path).st_ino == inode
-    assert storage.exists(pieces[0]) == links
-    storage.delete_tree(str(tmp_path / "parts"))
-    assert storage.read_bytes(path) == bytes(100_000)
-    assert leftovers(tmp_path) == []
-
-
-def test_a_piece_is_copied_when_it_cannot_be_moved_or_is_not_whole(
-    tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = str(tmp_path / "shard")
-    storage.concat([(pieces[0], 0, 99_999)], path, consume=True)
-    assert storage.stat(path).size_bytes == 99_999
-    monkeypatch.setattr(os, "link", failing(errno.EXDEV))
-    monkeypatch.setattr(storage.local.os, "replace", _replace_but_not_from(pieces[0]))
-    storage.concat([pieces[0]], path, consume=True)
-    assert storage.stat(path).size_bytes == 100_000
-    assert storage.exists(pieces[0])
-    assert leftovers(tmp_path) == []
-
-
-def _replace_but_not_from(piece: str) -> Callable[[str, str], None]:
-    real = os.replace
-
-    def call(source: str, destination: str) -> None:
-        if source == piece:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        real(source, destination)
-
-    return call
-
-
-def test_parts_that_are_missing_or_short(tmp_path: Path, pieces: list[str]) -> None:
-    path = str(tmp_path / "shard")
-    with pytest.raises(ReadFailed, match=r"parts/9: cannot open: .*ENOENT"):
-        storage.concat([pieces[0], f"{tmp_path}/parts/9"], path)
-    with pytest.raises(ReadFailed, match="parts/9"):
-        storage.concat([f"{tmp_path}/parts/9"], path, consume=True)
-    with pytest.raises(
-        ReadFailed, match=r"parts/0: 11 bytes are wanted from byte 99990.*ends at byte 100000"
-    ):
-        storage.concat([(pieces[0], 99_990, 11)], path)
-    with pytest.raises(ValueError, match="no range"):
-        storage.concat([(pieces[0], -1, 11)], path)
-    assert not storage.exists(path)
-    assert leftovers(tmp_path) == []
-
-
-def test_a_disk_that_fills_while_parts_are_joined(
-    tmp_path: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
-    with pytest.raises(WriteFailed, match=r"shard: cannot write 100000 bytes .*: .*ENOSPC"):
-        storage.concat([pieces[0]], str(tmp_path / "shard"))
-    assert leftovers(tmp_path) == []
-
-
-# --- moving and deleting ---------------------------------------------------------------------------
-
-
-def test_rename_and_delete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = str(tmp_path / "a"), str(tmp_path / "new" / "b")
-    storage.write_atomic(first, b"data")
-    storage.rename(first, second)
-    assert not storage.exists(first) and storage.read_bytes(second) == b"data"
-    with monkeypatch.context() as patch:
-        patch.setattr(storage.local.os, "replace", _replace_but_not_from(second))
-        storage.rename(second, first)
-    assert not storage.exists(second) and storage.read_bytes(first) == b"data"
-    with pytest.raises(WriteFailed, match="cannot move"):
-        storage.rename(second, first)
-    with pytest.raises(JobError, match="one of them is in Cloud Storage"):
-        storage.rename(first, "gs://b/a")
-    storage.rename(first, first)
-    os.link(first, second)  # two names of one file
-    storage.rename(second, first)
-    assert not storage.exists(second) and storage.read_bytes(first) == b"data"
-    storage.delete(first)
-    storage.delete(first)
-    assert not storage.exists(first)
-    with pytest.raises(WriteFailed, match="cannot delete"):
-        storage.delete(str(tmp_path / "new"))
-
-
-def test_delete_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage.write_atomic(str(tmp_path / "t" / "a" / "b"), b"")
-    storage.write_atomic(str(tmp_path / "t2"), b"")
-    storage.delete_tree(f"{tmp_path}/t/")
-    storage.delete_tree(f"{tmp_path}/t")
-    assert [path.name for path in tmp_path.iterdir()] == ["t2"]
-    monkeypatch.chdir(tmp_path)
-    for folder in ("", "/", ".", "..", str(tmp_path), str(tmp_path.parent)):
-        with pytest.raises(ValueError, match="not deleted"):
-            storage.delete_tree(folder)
-
-
-# --- the destination -------------------------------------------------------------------------------
-
-
-def test_check_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage.check_writable(str(tmp_path / "scene"))
-    storage.check_writable(str(tmp_path / "not" / "there" / "yet" / "scene"))
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(OutputUnusable, match="file is a file, not a folder"):
-        storage.check_writable(str(tmp_path / "file" / "deeper" / "scene"))
-    (tmp_path / "link").symlink_to(tmp_path / "none")
-    with pytest.raises(OutputUnusable, match="a link to nothing"):
-        storage.check_writable(str(tmp_path / "link" / "scene"))
-    for number, name in ((errno.EACCES, "EACCES"), (errno.EROFS, "EROFS"), (errno.ENOSPC, "ENOSPC")):
-        with monkeypatch.context() as patch:
-            patch.setattr(storage.local, "open", failing(number), raising=False)
-            with pytest.raises(OutputUnusable, match=f"cannot write in .*{name}") as caught:
-                storage.check_writable(str(tmp_path / "scene"))
-        assert caught.value.exit_status == 2
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("the superuser may write anywhere")
-    tmp_path.chmod(0o500)
-    with pytest.raises(OutputUnusable, match="EACCES"):
-        storage.check_writable(str(tmp_path / "scene"))
-
-
-def test_free_bytes(tmp_path: Path) -> None:
-    free = storage.free_bytes(str(tmp_path / "not" / "there"))
-    assert free is not None and free > 0
 
 
 def test_local_use_brings_in_no_google_client() -> None:

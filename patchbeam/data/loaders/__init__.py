@@ -32,7 +32,7 @@ class _Entry:
 
     target: Loader | str
     extra: str | None = None
-    library: str | None = None
+    package: str | None = None
 
 
 _OWN = "patchbeam.data.loaders"
@@ -49,7 +49,7 @@ def register_loader(
     backend: str = "default",
     suffixes: Iterable[str] = (),
     extra: str | None = None,
-    library: str | None = None,
+    package: str | None = None,
 ) -> Any:
     """Adds a loader of a format; the one added last is the format's first choice.
 
@@ -61,20 +61,20 @@ def register_loader(
         backend: its name among the loaders of the format.
         suffixes: of file names of the format, with the dot.
         extra: the extra of this package that installs what it needs.
-        library: what it needs, for the message when that is missing.
+        package: what it needs, for the message when that is missing.
     """
     if loader is None:
 
         def decorate(function: Loader) -> Loader:
             register_loader(
-                format, function, backend=backend, suffixes=suffixes, extra=extra, library=library
+                format, function, backend=backend, suffixes=suffixes, extra=extra, package=package
             )
             return function
 
         return decorate
     with _LOCK:
         others = {name: e for name, e in _LOADERS.get(format, {}).items() if name != backend}
-        _LOADERS[format] = {backend: _Entry(loader, extra, library), **others}
+        _LOADERS[format] = {backend: _Entry(loader, extra, package), **others}
         for suffix in suffixes:
             _SUFFIXES[suffix.lower()] = format
     return loader
@@ -112,9 +112,9 @@ def find_loader(format: str, backend: str | None = None) -> Loader:
     try:
         loader: Loader = getattr(import_module(module), function)
     except ImportError as error:
-        advice = f'pip install "patchbeam[{entry.extra}]"' if entry.extra else f"pip install {entry.library}"
+        advice = f'pip install "patchbeam[{entry.extra}]"' if entry.extra else f"pip install {entry.package}"
         raise JobError(
-            f"{format}: {entry.library or module} is needed to read it and cannot be imported ({error}); "
+            f"{format}: {entry.package or module} is needed to read it and cannot be imported ({error}); "
             f"{advice}"
         ) from None
     return loader
@@ -177,7 +177,7 @@ def _find_plugins() -> None:
                 f"{point.module}:{point.attr}",
                 backend=backend or distribution,
                 suffixes=() if f".{format}" in _SUFFIXES else (f".{format}",),
-                library=distribution,
+                package=distribution,
             )
 
 
@@ -203,7 +203,7 @@ for _format, _suffixes in (
         backend="pillow",
         suffixes=_suffixes,
         extra="images",
-        library="Pillow",
+        package="Pillow",
     )
 register_loader("pnm", f"{_OWN}.netpbm:load_pnm", backend="numpy", suffixes=(".pgm", ".ppm", ".pnm"))
 register_loader(
@@ -211,7 +211,7 @@ register_loader(
     f"{_OWN}.geotiff:load_geotiff",
     backend="rasterio",
     suffixes=(".tif", ".tiff"),
-    library="rasterio",
+    package="rasterio",
 )
 register_loader("idx", f"{_OWN}.idx:load_idx", backend="numpy", suffixes=(".idx",))
 register_loader("cifar10", f"{_OWN}.cifar:load_cifar10", backend="numpy")

@@ -139,7 +139,7 @@ def test_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     register_loader("png", lambda file: np.zeros(3), backend="mine")
     assert Stimulus(picture(RGB), format="png").load().shape == (3,)
     assert Stimulus(picture(RGB), format="png", backend="pillow").load().shape == (3, 5, 7)
-    register_loader("png", "no_such_library:load", backend="other", extra="images", library="Nolib")
+    register_loader("png", "no_such_library:load", backend="other", extra="images", package="Nolib")
     with pytest.raises(JobError, match=r'png: Nolib is needed .* pip install "patchbeam\[images\]"'):
         Stimulus(picture(RGB), format="png", backend="other").load()
     with pytest.raises(JobError, match=r"'pmg' is not known.* formats are bmp, .*npz.*pnm"):
