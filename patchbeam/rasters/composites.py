@@ -6,6 +6,7 @@ name says: ``first`` the result, ``mean`` a sum and a count, ``median`` every fi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from patchbeam.rasters.layers import Layers
 from patchbeam.rasters.pieces import Rect
 
 
-class Composite:
+class Composite(ABC):
     """Base: the pixels of one rectangle of the grid.
 
     Attributes:
@@ -42,11 +43,11 @@ class Composite:
         """Says that the next file begins."""
         self.met += 1
 
+    @abstractmethod
     def add(self, file: RasterFile, at: Rect, values: Array, valid: Mask | None) -> None:
         """Takes some pixels of the file; ``valid`` is ``None`` when all are valid."""
-        raise NotImplementedError
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027  # one that has written as it went has nothing left to do
         """Writes the result into the layers."""
 
     def put(self, band: int, values: Array, valid: Mask) -> None:
