@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -23,7 +21,6 @@ from patchbeam.pool import core_count
 # Plain DirectRunner tries a downloaded binary first; this one is in the package and always there.
 LOCAL_RUNNER = "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner"
 _LOCAL_NAMES = {"", "DirectRunner", "FnApiRunner", "BundleBasedDirectRunner", LOCAL_RUNNER}
-_LOG = logging.getLogger(__name__)
 # Runners that know all of their options in Python; others hand unknown ones on to a job server.
 _CLOSED_NAMES = _LOCAL_NAMES | {"DataflowRunner"}
 
@@ -115,71 +112,3 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         f"{unknown[0]}: is neither an option of this command nor of Beam{hint}; "
         "leave it out, or see --help of the command and Beam's pipeline options"
     )
-
-
-def was_interrupted(error: BaseException) -> bool:
-    """Whether an error comes from Ctrl-C; Beam wraps what is raised inside a stage, this too."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, KeyboardInterrupt):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
-
-
-def failed_afterwards(error: BaseException, name: str) -> None:
-    """Tells of a runner that has failed, or of Ctrl-C, when everything had been published.
-
-    Args:
-        error: what the runner says.
-        name: the file that is written last.
-
-    Raises:
-        KeyboardInterrupt: it was Ctrl-C.
-    """
-    if was_interrupted(error):
-        raise KeyboardInterrupt(f"everything had been published before: {name}") from error
-    said = str(failed_there(error, "")).partition("; its log")[0]
-    _LOG.warning("everything had been published before %s; afterwards %s", name, said)
-
-
-def failed_there(error: BaseException, then: str) -> errors.PatchbeamError:
-    """Returns what is told of a job that its runner, not this package, has ended.
-
-    Args:
-        error: what the runner says.
-        then: what to do.
-    """
-    details = getattr(error, "details", None)  # a lost connection's own text is a page about the protocol
-    text = str(details()) if callable(details) else str(error)
-    # what is left of a traceback of Python or Java: where it begins and what it ends with
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line[0].isspace()]
-    said = " ".join(dict.fromkeys([*lines[:1], *lines[-1:]])) or type(error).__name__
-    return errors.PatchbeamError(
-        f"the job failed where it ran: {said.rstrip('.')}; its log there says more. {then}"
-    )
-
-
-_ERROR = re.compile(
-    r"patchbeam\.errors\.(\w+): (.*?)(?: \[while running '[^\n]*'\])?(?:\n\n|\Z|\nTraceback|\n\Z)", re.S
-)
-_STEP = re.compile(r" \[while running '[^\n]*'\]\Z")
-
-
-def original_error(error: BaseException) -> BaseException:
-    """Returns the error that a stage raised; runners hand it back as text inside one of their own."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, errors.PatchbeamError):
-            break
-        seen = seen.__cause__ or seen.__context__
-    found = list(_ERROR.finditer(str(error)))
-    if seen is None and found:
-        name, text = found[-1][1], found[-1][2]
-        kind = getattr(errors, name, errors.PatchbeamError)
-        return kind(text) if issubclass(kind, errors.PatchbeamError) else errors.PatchbeamError(text)
-    if seen is None:
-        return error
-    text = _STEP.sub("", str(seen))
-    # Beam adds the name of the step, which says nothing to the user
-    return seen if text == str(seen) else type(seen)(text)

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 
 from patchbeam import storage
 from patchbeam.data.convert import SetPlan
+from patchbeam.data.convert_publish import is_published, note_run
 from patchbeam.data.recordset import DATASET_KEY
 from patchbeam.errors import CountMismatch
+from patchbeam.finished_shards import published_names
 from patchbeam.manifest import Manifest
 from patchbeam.records.names import manifest_name
 from pipelines.beam_options import beam_options, new_pipeline
 from pipelines.export_table import run, run_command
+from pipelines.failures import Output
 from pipelines.pace import Stage
 from pipelines.plan_text import size_text
 from transforms.dataset import DatabaseToTFRecords
@@ -38,14 +41,23 @@ def run_build_dataset(
         overwrite: whether an earlier set with this prefix is replaced.
 
     Raises:
-        PatchbeamError: the run failed; nothing has been published.
-        KeyboardInterrupt: Ctrl-C.
+        PatchbeamError: the run failed; its text says what has been published, if anything.
+        KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
     pipeline = new_pipeline(options)
     pipeline | "DatabaseToTFRecords" >> DatabaseToTFRecords(plan, threads=threads, overwrite=overwrite)
-    run(pipeline, [plan.temporary_folder], [Stage(name="items", total=plan.count)], options)
     name = manifest_name(plan.output)
+    output = Output(
+        prefix=plan.output,
+        last=name,
+        folder=plan.temporary_folder,
+        resumes=False,
+        begun=lambda: published_names(plan.temporary_folder) is not None,
+        complete=lambda: is_published(plan),
+    )
+    note_run(plan)
+    run(pipeline, output, [Stage(name="items", total=plan.count)], options)
     if not storage.exists(name):
         raise CountMismatch(
             f"{plan.output}: the runner reports success and has not published; run the job again"

@@ -9,44 +9,25 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import apache_beam as beam
 
 from patchbeam import storage
 from patchbeam.checks import check_destination
-from patchbeam.errors import (
-    CountMismatch,
-    JobError,
-    LockHeld,
-    OutputExists,
-    PatchbeamError,
-    ReadFailed,
-    SourceUnreadable,
-    WriteFailed,
-)
+from patchbeam.errors import CountMismatch, JobError, OutputExists
 from patchbeam.export import temporary_folder
 from patchbeam.finished import find_finished, save_finished
 from patchbeam.finished_shards import published_names
-from patchbeam.leftovers import check_leftovers, clean_up, note_plan
+from patchbeam.leftovers import check_leftovers, note_plan
 from patchbeam.lock import LockTicket, OutputLock
 from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
-from patchbeam.pool import close_pools
 from patchbeam.records.names import manifest_name
 from patchbeam.retry import retrying
 from patchbeam.staged import stage_catalogues
 from pipelines.arguments import split_arguments
-from pipelines.beam_options import (
-    beam_options,
-    ends_with_us,
-    failed_afterwards,
-    failed_there,
-    is_local,
-    new_pipeline,
-    original_error,
-    was_interrupted,
-)
+from pipelines.beam_options import beam_options, ends_with_us, is_local, new_pipeline
+from pipelines.failures import Output, end_failed_run
 from pipelines.local_paths import refuse_local_paths
 from pipelines.progress import run_pipeline
 from pipelines.stages import export_files, export_stages
@@ -103,8 +84,8 @@ def run_export(
     Raises:
         JobError: the destination cannot be used; nothing has been written.
         LockHeld: another run writes this output.
-        PatchbeamError: the run failed; nothing has been published. What is finished stays only when
-            storage failed, for ``resume``.
+        PatchbeamError: the run failed; its text says what has been published, if anything. What is finished
+            stays only when storage failed, for ``resume``.
         KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
@@ -129,16 +110,8 @@ def run_export(
             build(pipeline, staged, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
             run_pipeline(pipeline, export_stages(plan), left_files=export_files(plan), ends_here=ends_here)
         except BaseException as error:
-            if was_interrupted(error) and not ends_here:
-                lock.keep()
-                raise KeyboardInterrupt(
-                    f"the job goes on where it runs and will publish {plan.output}; cancel it there, then "
-                    f"delete {folder}"
-                ) from error
-            name = manifest_name(plan.output)
-            if not _published_before(error, lock, name, folder):
-                raise_original(error, folder, local=is_local(options))
-            failed_afterwards(error, name)
+            output = _output(plan, folder, lock)
+            end_failed_run(error, output, local=is_local(options), ends_here=ends_here)
     name = manifest_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
@@ -160,11 +133,23 @@ def _check(plan: ExportPlan, folder: str, *, overwrite: bool, resume: bool) -> N
     check_destination(plan, overwrite=overwrite or begun, have_bytes=have)
 
 
-def _published_before(error: BaseException, lock: OutputLock, name: str, folder: str) -> bool:
-    """Whether a run had published everything, and taken its traces away, when its runner failed."""
-    if isinstance(original_error(error), PatchbeamError) or not lock.is_given_back:
-        return False
-    return storage.exists(name) and not storage.list_names(storage.join(folder, ""))
+def _output(plan: ExportPlan, folder: str, lock: OutputLock) -> Output:
+    name = manifest_name(plan.output)
+
+    def complete() -> bool:
+        # the last step takes its traces away, the lock last: a manifest alone may be an earlier run's
+        gone = lock.is_given_back and not storage.list_names(storage.join(folder, ""))
+        return gone and storage.exists(name)
+
+    return Output(
+        prefix=plan.output,
+        last=name,
+        folder=folder,
+        resumes=True,
+        begun=lambda: published_names(folder) is not None,
+        complete=complete,
+        lock=lock,
+    )
 
 
 def _begin(plan: ExportPlan, folder: str, *, resume: bool) -> str | None:
@@ -181,28 +166,6 @@ def _begin(plan: ExportPlan, folder: str, *, resume: bool) -> str | None:
     path = storage.join(folder, "finished")
     save_finished(path, finished)
     return path
-
-
-def raise_original(error: BaseException, folder: str, *, local: bool) -> NoReturn:
-    """Raises what a run failed with; its temporary files stay if it can be resumed."""
-    close_pools()
-    if was_interrupted(error):
-        raise KeyboardInterrupt(
-            f"nothing has been published; what is finished is kept in {folder}: run it again with --resume"
-        ) from error
-    original = original_error(error)
-    if isinstance(original, ReadFailed | WriteFailed) and not isinstance(original, SourceUnreadable):
-        raise type(original)(
-            f"{original}; what is finished is kept in {folder}: run it again with --resume"
-        ) from error
-    if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
-        then = f"What is finished is kept in {folder}: run it again with --resume"
-        raise failed_there(original, then) from error
-    if isinstance(original, PatchbeamError) and not isinstance(original, LockHeld):
-        clean_up(folder)
-    if original is error:
-        raise original
-    raise original from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

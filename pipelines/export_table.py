@@ -6,7 +6,6 @@ Also a module for people who submit with Python:
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 
@@ -14,28 +13,20 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from patchbeam import storage
-from patchbeam.errors import JobError, PatchbeamError
-from patchbeam.pool import close_pools
+from patchbeam.errors import JobError
+from patchbeam.finished_shards import published_names
+from patchbeam.leftovers import clean_up
 from patchbeam.tables.plan import TablePlan, check_destination
-from patchbeam.tables.publish import TableReport, take_report
+from patchbeam.tables.publish import TableReport, is_published, take_report
 from pipelines.arguments import split_arguments
-from pipelines.beam_options import (
-    beam_options,
-    ends_with_us,
-    failed_there,
-    is_local,
-    new_pipeline,
-    original_error,
-    was_interrupted,
-)
+from pipelines.beam_options import beam_options, ends_with_us, is_local, new_pipeline
+from pipelines.failures import Output, end_failed_run
 from pipelines.pace import Stage
 from pipelines.progress import run_pipeline
 from pipelines.resolve_table import draw_folder, with_points
 from pipelines.stages import draw_stages, table_stages
 from transforms.sampling import DrawPoints, SampleFeatures
 from transforms.tables import EncodeFeatures, WriteTable, features_of
-
-_LOG = logging.getLogger(__name__)
 
 
 def build(pipeline: beam.Pipeline, plan: TablePlan, *, threads: int, overwrite: bool) -> beam.PCollection:
@@ -65,8 +56,8 @@ def run_export_table(
 
     Raises:
         JobError: the destination cannot be used; nothing has been written.
-        PatchbeamError: the run failed; nothing has been published.
-        KeyboardInterrupt: Ctrl-C.
+        PatchbeamError: the run failed; its text says what has been published, if anything.
+        KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
     check_destination(plan, overwrite=overwrite)
@@ -75,59 +66,60 @@ def run_export_table(
         if points is not None and plan.sample is not None:
             pipeline = new_pipeline(options)
             pipeline | "DrawPoints" >> DrawPoints(plan.sample, points, threads=threads)
-            run(pipeline, [points], draw_stages(plan.sample), options)
+            run(pipeline, _drawn(plan, points), draw_stages(plan.sample), options)
             plan = with_points(plan, storage.join(points, "points.parquet"))
         storage.delete_tree(plan.temporary_folder)  # of an attempt that was killed
         pipeline = new_pipeline(options)
         build(pipeline, plan, threads=threads, overwrite=overwrite)
-        run(pipeline, [plan.temporary_folder], table_stages(plan), options)
+        run(pipeline, _output(plan), table_stages(plan), options)
         return take_report(plan)
     finally:
         if points is not None:
-            clean_up([points])
+            clean_up(points)
 
 
-def run(
-    pipeline: beam.Pipeline, folders: Sequence[str], stages: Sequence[Stage], options: PipelineOptions
-) -> None:
-    """Runs a pipeline to its end; when it fails, its temporary folders go.
+def _output(plan: TablePlan) -> Output:
+    folder = plan.temporary_folder
+    return Output(
+        prefix=plan.output,
+        last=f"{plan.output}*.tfrecord.gz",
+        folder=folder,
+        resumes=False,
+        begun=lambda: published_names(folder) is not None,
+        complete=lambda: is_published(plan),
+    )
+
+
+def _drawn(plan: TablePlan, folder: str) -> Output:
+    """Of the pipeline that draws points, which publishes nothing."""
+    return Output(
+        prefix=plan.output,
+        last=f"{plan.output}*.tfrecord.gz",
+        folder=folder,
+        resumes=False,
+        begun=lambda: False,
+        complete=lambda: False,
+    )
+
+
+def run(pipeline: beam.Pipeline, output: Output, stages: Sequence[Stage], options: PipelineOptions) -> None:
+    """Runs a pipeline to its end; when it fails, its temporary files go.
 
     Args:
         pipeline: the pipeline.
-        folders: its temporary folders.
+        output: what it writes.
         stages: what is counted of it, in order.
         options: Beam's, as the pipeline has them.
 
     Raises:
-        PatchbeamError: what a stage has raised.
+        PatchbeamError: what a stage has raised, and what has become of the output.
         KeyboardInterrupt: Ctrl-C.
     """
     local, ends_here = is_local(options), ends_with_us(options)
     try:
         run_pipeline(pipeline, stages, ends_here=ends_here)
     except BaseException as error:
-        interrupted = was_interrupted(error)
-        if interrupted and not ends_here:
-            raise KeyboardInterrupt("the job goes on where it runs; cancel it there") from error
-        close_pools()
-        clean_up(folders)
-        if interrupted:
-            raise KeyboardInterrupt("nothing has been published and no temporary file is left") from error
-        original = original_error(error)
-        if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
-            raise failed_there(original, "Nothing has been published; run it again") from error
-        if original is error:
-            raise
-        raise original from error
-
-
-def clean_up(folders: Sequence[str]) -> None:
-    """Removes temporary folders; a failure to do so must not hide the first one."""
-    for folder in folders:
-        try:
-            storage.delete_tree(folder)
-        except PatchbeamError as error:
-            _LOG.warning("temporary files are left, delete them: %s", error)
+        end_failed_run(error, output, local=local, ends_here=ends_here)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

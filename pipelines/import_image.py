@@ -11,38 +11,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import apache_beam as beam
-
 from patchbeam import storage
-from patchbeam.errors import (
-    CountMismatch,
-    LockHeld,
-    OutputExists,
-    OutputUnusable,
-    PatchbeamError,
-    ReadFailed,
-    WriteFailed,
-)
-from patchbeam.leftovers import clean_up
+from patchbeam.errors import CountMismatch, OutputExists, OutputUnusable
 from patchbeam.lock import OutputLock
 from patchbeam.mosaic.plan import ImportPlan
 from patchbeam.mosaic.publish import begun_publication, published_report
 from patchbeam.mosaic.space import least_space
 from patchbeam.mosaic.tiles import existing_maps, import_name
-from patchbeam.pool import close_pools
 from patchbeam.retry import retrying
 from patchbeam.sizes import size_text
 from pipelines.arguments import split_arguments
-from pipelines.beam_options import (
-    beam_options,
-    ends_with_us,
-    failed_afterwards,
-    failed_there,
-    is_local,
-    new_pipeline,
-    original_error,
-    was_interrupted,
-)
+from pipelines.beam_options import beam_options, ends_with_us, is_local, new_pipeline
+from pipelines.failures import Output, end_failed_run
 from pipelines.local_paths import refuse_local_paths
 from pipelines.progress import run_pipeline
 from pipelines.stages import import_files, import_stages
@@ -112,8 +92,8 @@ def run_import(
     Raises:
         JobError: the destination or the records cannot be used; nothing has been written.
         LockHeld: another run writes this output.
-        PatchbeamError: the run failed; nothing has been published. Temporary files stay only when storage
-            failed or the run was interrupted, for ``resume``.
+        PatchbeamError: the run failed; its text says what has been published, if anything. Temporary files
+            stay only when storage failed or the run was interrupted, for ``resume``.
         KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
@@ -132,7 +112,10 @@ def run_import(
         if not resume:
             storage.delete_tree(plan.temporary_folder)
         pipeline | "Import" >> RecordsToTiles(plan, threads=threads, overwrite=overwrite, lock=lock.ticket)
-        _run(pipeline, plan, lock, local=is_local(options), ends_here=ends_here)
+        try:
+            run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan), ends_here=ends_here)
+        except BaseException as error:
+            end_failed_run(error, _output(plan, lock), local=is_local(options), ends_here=ends_here)
     name = import_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
@@ -157,42 +140,16 @@ def _clean_up_after(plan: ImportPlan) -> dict[str, Any] | None:
     return report if left else None
 
 
-def _run(
-    pipeline: beam.Pipeline, plan: ImportPlan, lock: OutputLock, *, local: bool, ends_here: bool
-) -> None:
-    """Runs the pipeline; when it fails, temporary files stay only if it can be resumed."""
-    folder = plan.temporary_folder
-    try:
-        run_pipeline(pipeline, import_stages(plan), left_files=import_files(plan), ends_here=ends_here)
-    except BaseException as error:
-        close_pools()
-        original = original_error(error)
-        if (
-            not isinstance(original, PatchbeamError)
-            and lock.is_given_back
-            and published_report(plan) is not None
-        ):
-            failed_afterwards(error, import_name(plan.output))
-            return
-        if was_interrupted(error):
-            if not ends_here:
-                lock.keep()
-            text = (
-                f"finished tiles are kept in {folder}; run it again with --resume"
-                if ends_here
-                else f"the job goes on where it runs and will publish {plan.output}; cancel it there"
-            )
-            raise KeyboardInterrupt(text) from error
-        if isinstance(original, PatchbeamError) and not isinstance(
-            original, ReadFailed | WriteFailed | LockHeld
-        ):
-            clean_up(folder)
-        if not local and isinstance(original, Exception) and not isinstance(original, PatchbeamError):
-            then = f"Finished tiles are kept in {folder}: run it again with --resume"
-            raise failed_there(original, then) from error
-        if original is error:
-            raise
-        raise original from error
+def _output(plan: ImportPlan, lock: OutputLock) -> Output:
+    return Output(
+        prefix=plan.output,
+        last=import_name(plan.output),
+        folder=plan.temporary_folder,
+        resumes=True,
+        begun=lambda: bool(begun_publication(plan)),
+        complete=lambda: lock.is_given_back and published_report(plan) is not None,
+        lock=lock,
+    )
 
 
 def summary_text(plan: ImportPlan, report: dict[str, Any]) -> str:

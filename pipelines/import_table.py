@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from patchbeam import storage
 from patchbeam.errors import CountMismatch, JobError
+from patchbeam.leftovers import clean_up
 from patchbeam.records.files import RecordFiles
 from patchbeam.records.listing import list_records
 from patchbeam.tables.importing.plan import (
@@ -20,7 +21,8 @@ from patchbeam.tables.importing.plan import (
     check_import_destination,
 )
 from pipelines.beam_options import beam_options, new_pipeline
-from pipelines.export_table import clean_up, run, run_command
+from pipelines.export_table import run, run_command
+from pipelines.failures import Output
 from pipelines.jobfile.table_models import ImportTableJob
 from pipelines.resolve import resolve_path
 from pipelines.stages import import_table_stages
@@ -77,12 +79,22 @@ def run_import_table(
 
     Raises:
         JobError: the destination or the records cannot be used.
-        PatchbeamError: the run failed; nothing has been published.
-        KeyboardInterrupt: Ctrl-C.
+        PatchbeamError: the run failed; its text says what has been published, if anything.
+        KeyboardInterrupt: Ctrl-C; its text says what has become of the run.
     """
     options, threads = beam_options(beam_arguments, workers)
     check_import_destination(plan, overwrite=overwrite)
     folder = plan.temporary_folder
+    name = storage.join(folder, REPORT)
+    output = Output(
+        prefix=plan.output,
+        last=plan.output,
+        folder=folder,
+        resumes=False,
+        begun=lambda: False,  # one file, which gets its name whole
+        complete=lambda: storage.exists(name),
+    )
+    storage.delete_tree(folder)  # of an attempt that was killed
     try:
         with RecordFiles.open(plan.records, spool_folder=folder, threads=threads) as files:
             if not len(files):
@@ -91,15 +103,14 @@ def run_import_table(
                 )
             pipeline = new_pipeline(options)
             pipeline | "RecordsToTable" >> RecordsToTable(plan, files)
-            run(pipeline, [], import_table_stages(len(files)), options)
-            name = storage.join(folder, REPORT)
+            run(pipeline, output, import_table_stages(len(files)), options)
             if not storage.exists(name):
                 raise CountMismatch(
                     f"{plan.output}: the runner reports success and has not published; run the job again"
                 )
             return ImportTableReport(**json.loads(storage.read_bytes(name)))
     finally:
-        clean_up([folder])
+        clean_up(folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from patchbeam.data.places import PatchPlace
 from patchbeam.data.recordset import DATASET_KEY, place_to_json
 from patchbeam.elements import Piece
 from patchbeam.errors import CountMismatch, EncodeError, OutputExists
+from patchbeam.finished_shards import begin_publication, end_publication
 from patchbeam.manifest import BandStatistics, Manifest, ManifestBand, ManifestPatches, ManifestShard
 from patchbeam.mixer import Mixer
 from patchbeam.options import FormatOptions
@@ -26,6 +27,8 @@ from patchbeam.shards import RecordTooLarge, Shard, pack
 from patchbeam.sidecars import own_outputs
 from patchbeam.statistics import Moments, merge_all
 from patchbeam.summary import Summary, in_order, summarize
+
+_RUN = "run"
 
 
 def plan_shards(plan: SetPlan, pieces: Sequence[Piece]) -> Iterator[Shard | Summary]:
@@ -52,6 +55,21 @@ def plan_shards(plan: SetPlan, pieces: Sequence[Piece]) -> Iterator[Shard | Summ
             f"({plan.max_file_size_bytes}); raise it"
         ) from None
     yield summarize(ordered, plan.statistics, shards)
+
+
+def note_run(plan: SetPlan) -> None:
+    """Makes the temporary prefix ready for a run, and notes there that one has begun.
+
+    What an attempt that was killed has left goes: a set is not resumed.
+    """
+    retrying(lambda: storage.delete_tree(plan.temporary_folder))
+    _write(storage.join(plan.temporary_folder, _RUN), b"")
+
+
+def is_published(plan: SetPlan) -> bool:
+    """Whether the run that was noted has published everything: it has taken its traces away then."""
+    left = storage.list_names(storage.join(plan.temporary_folder, ""))
+    return not left and storage.exists(manifest_name(plan.output))
 
 
 def publish_set(
@@ -92,6 +110,7 @@ def publish_set(
             f"published; "
             "give another output, or --overwrite"
         )
+    begin_publication(plan.temporary_folder, names)
     retrying(partial(storage.delete, manifest))
     for name, shard in zip(names, shards, strict=True):
         retrying(partial(_move, shard, name))
@@ -107,7 +126,7 @@ def publish_set(
             retrying(partial(storage.delete, path))
     text = build_manifest(plan, summary, shards, [storage.split(name)[1] for name in names]).to_text()
     _write(manifest, text.encode())
-    retrying(lambda: storage.delete_tree(plan.temporary_folder))
+    end_publication(plan.temporary_folder)
     return manifest
 
 

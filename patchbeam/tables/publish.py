@@ -11,6 +11,7 @@ from patchbeam import storage
 from patchbeam.assemble import AssembledShard, member_records
 from patchbeam.elements import Ints, Piece
 from patchbeam.errors import CountMismatch, EncodeError, OutputExists
+from patchbeam.finished_shards import begin_publication
 from patchbeam.records.names import shard_name
 from patchbeam.retry import retrying
 from patchbeam.shards import RecordTooLarge, Shard, pack
@@ -137,6 +138,7 @@ def publish(
             "published; "
             "give another output, or --overwrite"
         )
+    begin_publication(plan.temporary_folder, names)
     for name, shard in zip(names, shards, strict=True):
         retrying(partial(_move, shard, name))
     for path in there:
@@ -162,18 +164,22 @@ def publish(
     return name
 
 
+def is_published(plan: TablePlan) -> bool:
+    """Whether a run has published everything, and left the report that its caller takes."""
+    return storage.exists(storage.join(plan.temporary_folder, _REPORT))
+
+
 def take_report(plan: TablePlan) -> TableReport:
     """Returns the report of a run that has ended, and deletes the temporary files.
 
     Raises:
         CountMismatch: there is none: the runner reports success and nothing was published.
     """
-    name = storage.join(plan.temporary_folder, _REPORT)
-    if not storage.exists(name):
+    if not is_published(plan):
         raise CountMismatch(
             f"{plan.output}: the runner reports success and has not published; run the job again"
         )
-    values = json.loads(storage.read_bytes(name))
+    values = json.loads(storage.read_bytes(storage.join(plan.temporary_folder, _REPORT)))
     retrying(lambda: storage.delete_tree(plan.temporary_folder))
     return TableReport(**{**values, "files": tuple(values["files"])})
 

@@ -17,7 +17,8 @@ from apache_beam.runners.portability.portable_runner import PipelineResult
 from patchbeam.counts import Done
 from patchbeam.errors import SourceUnreadable
 from pipelines import logs, progress
-from pipelines.beam_options import beam_options, ends_with_us, failed_there, original_error
+from pipelines.beam_options import beam_options, ends_with_us
+from pipelines.failures import failed_there, original_error
 
 PYTHON = """Pipeline job-1 failed in state FAILED: Error running pipeline.
 Traceback (most recent call last):

@@ -18,7 +18,8 @@ from rasterio.windows import Window
 from refusals import Place, command
 
 from patchbeam import publish as publishing
-from pipelines import export_image, import_image
+from patchbeam.errors import CountMismatch, ReadFailed
+from pipelines import export_image, export_table, import_image
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -129,19 +130,52 @@ def test_interrupted_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list((tmp_path / "out").glob(".scene-*.tmp"))
 
 
-@pytest.mark.parametrize("kind", ["export-image", "import-image"])
+def arguments_of(kind: str, folder: Path) -> tuple[list[str], Any, Path]:
+    """A small job of a kind, its module, the folder of its output; what an import reads is made first."""
+    place = Place(folder)
+    if kind in ("export-image", "import-image"):
+        path = str(place.write(yaml.safe_load(JOB)))
+        if kind == "export-image":
+            return [kind, path], export_image, folder / "out"
+        assert command("export-image", path).status == 0
+        given = [kind, str(folder / "out" / "scene"), "--output", str(folder / "map" / "m")]
+        return given, import_image, folder / "map"
+    if kind == "build-dataset":
+        job: dict[str, Any] = {"database": {"generated": {"count": 5, "size": 8}}, "output": "out/set"}
+        return [kind, str(place.write({"job": kind, **job}))], export_table, folder / "out"
+    (folder / "points.csv").write_text("x,y,value\n1,2,3\n4,5,6\n")
+    path = str(place.write({"job": "export-table", "features": "points.csv", "output": "out/table"}))
+    if kind == "export-table":
+        return [kind, path], export_table, folder / "out"
+    assert command("export-table", path).status == 0
+    job = {"job": kind, "records": "out/table.tfrecord.gz", "output": "csv/table.csv"}
+    return [kind, str(place.write(job))], export_table, folder / "csv"
+
+
+ALL = ["export-image", "import-image", "export-table", "import-table", "build-dataset"]
+LAST = ["scene-manifest.json", "m-import.json", "table*.tfrecord.gz", "table.csv", "set-manifest.json"]
+MOVES = {
+    "export-image": "patchbeam.publish._move",
+    "import-image": "patchbeam.mosaic.publish._move",
+    "export-table": "patchbeam.tables.publish._move",
+    "build-dataset": "patchbeam.data.convert_publish._move",
+}
+
+
+def raised(error: BaseException) -> Callable[..., None]:
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    return fails
+
+
+@pytest.mark.parametrize(("kind", "last"), zip(ALL, LAST, strict=True))
 @pytest.mark.parametrize("error", [RuntimeError("Socket closed"), KeyboardInterrupt()], ids=repr)
 def test_a_runner_that_fails_when_all_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: BaseException
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, last: str, error: BaseException
 ) -> None:
     """The output is whole then: a warning, and after Ctrl-C its status, but no advice to resume."""
-    place = Place(tmp_path)
-    path = str(place.write(yaml.safe_load(JOB)))
-    arguments, module, last = ["export-image", path], export_image, "scene-manifest.json"
-    if kind == "import-image":
-        assert command(*arguments).status == 0
-        arguments = [kind, str(tmp_path / "out" / "scene"), "--output", str(tmp_path / "map" / "m")]
-        module, last = import_image, "m-import.json"
+    arguments, module, folder = arguments_of(kind, tmp_path)
     original = module.run_pipeline
 
     def fails(*given: Any, **options: Any) -> None:
@@ -154,30 +188,67 @@ def test_a_runner_that_fails_when_all_is_published(
     said = "everything had been published before"
     assert said in outcome.err and last in outcome.err and "--resume" not in outcome.err, outcome
     assert outcome.status == (130 if isinstance(error, KeyboardInterrupt) else 0)
-    folder = tmp_path / ("map" if kind == "import-image" else "out")
-    assert (folder / last).exists() and not list(folder.glob(".*"))
+    assert "nothing has been published" not in outcome.err.lower()
+    assert list(folder.glob(last)) and not list(folder.glob(".*"))
 
 
-@pytest.mark.parametrize("kind", ["export-image", "import-image"])
+@pytest.mark.parametrize("kind", ALL)
 def test_a_runner_that_fails_over_an_earlier_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """What an earlier run has published is no success of this one."""
-    place = Place(tmp_path)
-    path = str(place.write(yaml.safe_load(JOB)))
-    assert command("export-image", path).status == 0
-    arguments, module = ["export-image", path], export_image
-    if kind == "import-image":
-        arguments = [kind, str(tmp_path / "out" / "scene"), "--output", str(tmp_path / "map" / "m")]
-        module = import_image
-        assert command(*arguments).status == 0
-
-    def fails(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "run_pipeline", fails)
+    arguments, module, folder = arguments_of(kind, tmp_path)
+    assert command(*arguments).status == 0
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr(module, "run_pipeline", raised(KeyboardInterrupt()))
     outcome = command(*arguments, "--overwrite")
-    assert outcome.status == 130 and "run it again with --resume" in outcome.err, outcome
+    assert outcome.status == 130 and "interrupted; nothing has been published; " in outcome.err, outcome
+    assert ("run it again with --resume" in outcome.err) == kind.endswith("-image")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), CountMismatch("this file has gone"), RuntimeError("Socket closed")],
+    ids=repr,
+)
+def test_a_run_that_fails_while_it_publishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: BaseException
+) -> None:
+    """That something may have its name by then is said, and how to go on works."""
+    arguments, module, folder = arguments_of(kind, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(MOVES[kind], raised(error))
+        patch.setattr(module, "is_local", lambda options: False)  # where a runner's own error is told
+        outcome = command(*arguments)
+    assert outcome.status == (130 if isinstance(error, KeyboardInterrupt) else 1), outcome
+    said = outcome.err.lower()
+    if kind != "import-image":  # whose first tile has not been moved
+        assert "publication had begun, and what stands at" in said and "is not complete; " in said, outcome
+        assert "nothing has been published" not in said
+    resumes = kind.endswith("-image") and not isinstance(error, CountMismatch)
+    again = "--resume" if resumes else "--overwrite"
+    assert f"run it again with {again}" in said or kind == "import-image", outcome
+    assert bool(list(folder.glob(".*"))) == resumes
+    assert command(*arguments, again).status == 0
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("kind", ["export-table", "build-dataset"])
+def test_a_storage_that_cannot_be_asked_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    arguments, module, _ = arguments_of(kind, tmp_path)
+    monkeypatch.setattr(module, "run_pipeline", raised(KeyboardInterrupt()))
+    name = (
+        "pipelines.export_table.is_published"
+        if kind == "export-table"
+        else "pipelines.build_dataset.is_published"
+    )
+    monkeypatch.setattr(name, raised(ReadFailed("gone")))
+    outcome = command(*arguments)
+    assert outcome.status == 130 and "what has been published cannot be seen" in outcome.err
 
 
 JOB = "{job: export-image, sources: scene.tif, formatOptions: {patchDimensions: 32}, output: out/scene}"
