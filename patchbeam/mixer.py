@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from patchbeam.patches import PatchGrid
 
 _MOST = 1 << 62
+_GIVE = "; give the mixer of an export, PREFIX-mixer.json or PREFIXmixer.json"
+# Mixers are also written by hand, for predictions that no export stands behind.
+_MEND = "; mend it, or fetch the mixer again from where the export was written"
 Affine6 = tuple[float, float, float, float, float, float]
 
 
@@ -166,7 +169,7 @@ class Mixer:
         try:
             root = json.loads(text.encode() if isinstance(text, str) else text)
         except (ValueError, RecursionError) as error:
-            raise JobError(f"{name}: not a mixer, because it is not JSON: {error}") from None
+            raise JobError(f"{name}: not a mixer, because it is not JSON: {error}{_GIVE}") from None
         try:
             return cls(
                 crs=_member(root, "projection", "crs"),
@@ -176,7 +179,7 @@ class Mixer:
                 total_patches=_member(root, "totalPatches"),
             )
         except JobError as error:
-            raise JobError(f"{name}: {error}") from None
+            raise JobError(f"{name}: {error}{_MEND if isinstance(root, dict) else _GIVE}") from None
 
     def _repr_html_(self) -> str:
         from patchbeam.repr import mixer_html
@@ -206,7 +209,7 @@ class Mixer:
             JobError: the grid has no CRS or no patch.
         """
         if grid.crs is None:
-            raise JobError("projection.crs: the grid has no CRS")
+            raise JobError("projection.crs: the grid has no CRS; make it with one, such as EPSG:32633")
         a, b, c, d, e, f = (float(v) + 0.0 for v in tuple(grid.affine)[:6])  # + 0.0 makes -0.0 a plain zero
         return cls(
             crs=crs_text(grid.crs.proj),

@@ -106,7 +106,7 @@ def parse_region(value: Any, key: str = "grid.region") -> Region:
         for kind, coordinates, where in _geometries(value, key):
             _collect(kind, coordinates, where, polygons, paths)
         if not polygons and not paths:
-            raise GridError(f"{key}: the GeoJSON {value.get('type')} holds no geometry")
+            raise GridError(f"{key}: the GeoJSON {value.get('type')} holds no geometry; draw at least one")
         return Region(key=key, polygons=tuple(polygons), paths=tuple(paths), crs=_crs_member(value, key))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) == 4:
         xmin, ymin, xmax, ymax = (_number(v, f"{key}[{i}]") for i, v in enumerate(value))
@@ -114,13 +114,15 @@ def parse_region(value: Any, key: str = "grid.region") -> Region:
     shown = list(value) if isinstance(value, tuple) else value
     raise GridError(
         f"{key}: {str(shown)[:80]!r} is neither a GeoJSON geometry, Feature or FeatureCollection nor "
-        "[xmin, ymin, xmax, ymax]"
+        "[xmin, ymin, xmax, ymax]; give one of these, or the name of a GeoJSON file"
     )
 
 
 def _geometries(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
     if not isinstance(value, Mapping):
-        raise GridError(f"{where}: {str(value)[:80]!r} is not a GeoJSON object")
+        raise GridError(
+            f"{where}: {str(value)[:80]!r} is not a GeoJSON object; put a geometry or a feature there"
+        )
     kind = value.get("type")
     if isinstance(kind, str) and kind in _DEPTHS:
         yield kind, value.get("coordinates"), f"{where}.coordinates"
@@ -131,13 +133,15 @@ def _geometries(value: Any, where: str) -> Iterator[tuple[str, Any, str]]:
         name = "features" if kind == "FeatureCollection" else "geometries"
         members = value.get(name)
         if not isinstance(members, Sequence) or isinstance(members, str):
-            raise GridError(f"{where}.{name}: the {kind} has no list of {name}")
+            raise GridError(
+                f"{where}.{name}: the {kind} has no list of {name}; add one, or write the file again"
+            )
         for i, member in enumerate(members):
             yield from _geometries(member, f"{where}.{name}[{i}]")
     else:
         known = (*_DEPTHS, *_OTHERS)
         raise GridError(
-            f"{where}.type: {short(kind)} is not a GeoJSON type{nearest(str(kind), known)}; known are "
+            f"{where}.type: {short(kind)} is not a GeoJSON type{nearest(str(kind), known)}; give one of "
             + ", ".join(known)
         )
 
@@ -165,7 +169,10 @@ def _ring(value: Any, where: str) -> Coords:
     if len(ring) and not np.array_equal(ring[0], ring[-1]):
         ring = np.concatenate([ring, ring[:1]])
     if len(ring) < 4:
-        raise GridError(f"{where}: a ring needs at least 3 corners, this one has {max(len(ring) - 1, 0)}")
+        raise GridError(
+            f"{where}: a ring needs at least 3 corners, this one has {max(len(ring) - 1, 0)}; add what is "
+            "missing, or give a LineString or Point"
+        )
     return ring
 
 
@@ -174,20 +181,23 @@ def _positions(value: Any, where: str) -> Coords:
     for i, position in enumerate(_list(value, where)):
         pair = _list(position, f"{where}[{i}]")
         if len(pair) < 2:
-            raise GridError(f"{where}[{i}]: {short(list(pair))} is not a position [x, y]")
+            raise GridError(f"{where}[{i}]: {short(list(pair))} is not a position [x, y]; give both numbers")
         out.append((_number(pair[0], f"{where}[{i}][0]"), _number(pair[1], f"{where}[{i}][1]")))
     return np.array(out, dtype=np.float64).reshape(-1, 2)
 
 
 def _list(value: Any, where: str) -> Sequence[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise GridError(f"{where}: {str(value)[:80]!r} is not a list of coordinates")
+        raise GridError(
+            f"{where}: {str(value)[:80]!r} is not a list of coordinates; nest them as GeoJSON does, [x, y] "
+            "innermost"
+        )
     return value
 
 
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise GridError(f"{where}: {short(value)} is not a number")
+        raise GridError(f"{where}: {short(value)} is not a number; give a coordinate in CRS units")
     try:
         number = float(value)
     except OverflowError:
@@ -222,7 +232,10 @@ def _box_ring(box: Box, crs: CRS, key: str) -> Coords:
             f"{key}: {list(box)} has no area in {describe(crs)}; [xmin, ymin, xmax, ymax] needs {rule}"
         )
     if period is not None and xmax - xmin > period * (1 + 1e-9):
-        raise GridError(f"{key}: {list(box)} is wider than the globe in {describe(crs)}")
+        raise GridError(
+            f"{key}: {list(box)} is wider than the globe in {describe(crs)}; give at most {period:g} from "
+            "xmin to xmax, or grid.regionCrs if these are coordinates of another CRS"
+        )
     return np.array([(xmin, ymax), (xmax, ymax), (xmax, ymin), (xmin, ymin), (xmin, ymax)], dtype=np.float64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import re
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -31,6 +32,15 @@ JOB: dict[str, Any] = {
     "formatOptions": {"patchDimensions": [32, 32]},
     "output": "out/scene",
 }
+
+
+_VERBS = "add|choose|copy|draw|export|fetch|give|leave|make|mend|name|nest|put|remove|run|sort|use|write"
+_REMEDY = re.compile(rf"[;:,] (or )?({_VERBS})\b")
+
+
+def says_what_to_do(message: str) -> bool:
+    """Whether a message names what to do after what is wrong."""
+    return _REMEDY.search(message) is not None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from patchbeam.errors import JobError, short
-from patchbeam.manifest.checks import check_manifest, check_version
+from patchbeam.manifest.checks import GIVE_MANIFEST, check_manifest, check_version
 from patchbeam.manifest.entries import (
     BandStatistics,
     ManifestBand,
@@ -63,6 +63,8 @@ __all__ = [
 
 FORMAT = "patchbeam-manifest"
 VERSION = "1.0"
+# Nobody writes a manifest by hand: what is wrong in one is not to be mended there.
+_AGAIN = "; it has been damaged or edited: fetch it again from where the export was written, or export again"
 
 
 def _write_options(options: FormatOptions) -> dict[str, Any]:
@@ -159,12 +161,17 @@ class Manifest(Entry):
         try:
             root = parse(text)
         except (ValueError, RecursionError) as error:
-            raise JobError(f"{name}: not a manifest, because it is not JSON: {error}") from None
+            raise JobError(
+                f"{name}: not a manifest, because it is not JSON: {error}{GIVE_MANIFEST}"
+            ) from None
         try:
             check_version(root, FORMAT, VERSION)
-            return read_entry(root, cls, "")
         except JobError as error:
             raise JobError(f"{name}: {error}") from None
+        try:
+            return read_entry(root, cls, "")
+        except JobError as error:
+            raise JobError(f"{name}: {error}{_AGAIN}") from None
 
 
 def schema() -> dict[str, Any]:

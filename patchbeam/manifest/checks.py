@@ -16,17 +16,21 @@ from patchbeam.manifest.jsonform import camel
 if TYPE_CHECKING:
     from patchbeam.manifest import Manifest, ManifestGrid, ManifestShard
 
+GIVE_MANIFEST = "; give the PREFIX-manifest.json that an export has written"
+
 
 def check_version(root: Any, format_: str, version: str) -> None:
     """Refuses what is no manifest, or one of another major version, before its keys are looked at."""
     if not isinstance(root, dict):
-        raise JobError(f"the whole: {short(root)} is not an object")
+        raise JobError(f"the whole: {short(root)} is not an object{GIVE_MANIFEST}")
     if root.get("format") != format_:
-        raise JobError(f"format: {short(root.get('format'))} is not {format_!r}: this is no manifest")
+        raise JobError(
+            f"format: {short(root.get('format'))} is not {format_!r}: this is no manifest{GIVE_MANIFEST}"
+        )
     given = root.get("version")
     numbers = re.fullmatch(r"(\d+)\.(\d+)", given, re.ASCII) if isinstance(given, str) else None
     if numbers is None:
-        raise JobError(f"version: {short(given)} is not 'major.minor'")
+        raise JobError(f"version: {short(given)} is not 'major.minor'{GIVE_MANIFEST}")
     if numbers[1] != version.partition(".")[0]:
         raise JobError(
             f"version: {given} has another layout than the {version} that this Patchbeam reads; "

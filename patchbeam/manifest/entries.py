@@ -49,7 +49,7 @@ class ManifestGrid(Entry):
         from patchbeam.mixer import crs_code
 
         if grid.crs is None:
-            raise JobError("grid.crsWkt: the grid has no CRS")
+            raise JobError("grid.crsWkt: the grid has no CRS; make it with one, such as EPSG:32633")
         a, b, c, d, e, f = (float(value) + 0.0 for value in tuple(grid.affine)[:6])
         return cls(
             crs_code=crs_code(grid.crs.proj),

@@ -20,7 +20,9 @@ def to_ranges(indices: NDArray[Any]) -> NDArray[np.int64]:
     steps = np.diff(numbers)
     if (steps <= 0).any():
         at = int(np.argmax(steps <= 0))
-        raise ValueError(f"index {numbers[at + 1]} follows {numbers[at]}: indices must rise")
+        raise ValueError(
+            f"index {numbers[at + 1]} follows {numbers[at]}: indices must rise; sort them, each once"
+        )
     starts = np.concatenate([[0], np.flatnonzero(steps != 1) + 1])
     counts = np.diff(np.append(starts, numbers.size))
     return np.stack([numbers[starts], counts], axis=1).astype(np.int64)

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from manifests import full, small, with_splits
+from refusals import says_what_to_do
 
 from patchbeam import manifest as sidecar
 from patchbeam.errors import JobError
@@ -36,13 +37,13 @@ def test_keys_of_a_newer_minor_version_are_kept() -> None:
 )
 def test_another_major_version_is_refused(version: Any, what: str) -> None:
     root = {"format": sidecar.FORMAT, "version": version}
-    with pytest.raises(JobError, match=f"^m.json: version: .*{what}"):
+    with pytest.raises(JobError, match=f"^m.json: version: .*{what}.*; (use|give) "):
         Manifest.from_text(json.dumps(root), "m.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3", b"\xff\xfe", "[" * 100_000, '{"format": "else"}'])
 def test_what_is_no_manifest_is_refused(text: str | bytes) -> None:
-    with pytest.raises(JobError, match=r"^m\.json: "):
+    with pytest.raises(JobError, match=r"^m\.json: .*; give the PREFIX-manifest\.json that an export"):
         Manifest.from_text(text, "m.json")
 
 
@@ -125,6 +126,7 @@ def test_errors_name_the_key_path(path: str, value: Any, message: str) -> None:
     with pytest.raises(JobError) as caught:
         Manifest.from_text(json.dumps(root), "scene-manifest.json")
     assert str(caught.value).startswith(f"scene-manifest.json: {message}")
+    assert says_what_to_do(str(caught.value))
 
 
 def test_errors_of_splits() -> None:
@@ -138,4 +140,4 @@ def test_errors_of_splits() -> None:
     ]:
         with pytest.raises(JobError) as caught:
             Manifest.from_text(json.dumps(changed(root, path, value)), "m")
-        assert str(caught.value).startswith(f"m: {message}")
+        assert str(caught.value).startswith(f"m: {message}") and says_what_to_do(str(caught.value))

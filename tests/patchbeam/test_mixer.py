@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from odc.geo.geobox import GeoBox
 from pyproj import CRS, Transformer
+from refusals import says_what_to_do
 from shared import shared_data
 
 from patchbeam.errors import JobError
@@ -202,23 +203,23 @@ def test_the_impossible_is_refused_by_key(root: dict[str, Any], key: str) -> Non
     with pytest.raises(JobError) as caught:
         Mixer.from_text(json.dumps(root), "scene-mixer.json")
     assert str(caught.value).startswith("scene-mixer.json: ")
-    assert key in str(caught.value)
+    assert key in str(caught.value) and says_what_to_do(str(caught.value))
 
 
 @pytest.mark.parametrize("key", ["projection", "patchDimensions", "patchesPerRow", "totalPatches"])
 def test_a_missing_key_is_named(key: str) -> None:
     root = mapping()
     del root[key]
-    with pytest.raises(JobError, match=f"^m: {key}: missing"):
+    with pytest.raises(JobError, match=f"^m: {key}: missing.*; mend it, or fetch"):
         Mixer.from_text(json.dumps(root), "m")
     root["".join(reversed(key)) if key == "projection" else key[:-1]] = 1
-    with pytest.raises(JobError, match=f"^m: {key}: missing"):
+    with pytest.raises(JobError, match=f"^m: {key}: missing.*; mend it, or fetch"):
         Mixer.from_text(json.dumps(root), "m")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", b"\xff\xfe\x00", "[" * 100_000, '"projection"'])
 def test_what_is_no_mixer_is_refused(text: str | bytes) -> None:
-    with pytest.raises(JobError, match=r"^m\.json: "):
+    with pytest.raises(JobError, match=r"^m\.json: .*; give the mixer of an export"):
         Mixer.from_text(text, "m.json")
 
 
@@ -282,5 +283,5 @@ def test_from_grid_has_no_minus_zero() -> None:
     assert "[10.0, 0.0, 500000.0, 0.0, -10.0, 4600000.0]" in mixer.to_text()
     assert mixer.crs == "EPSG:32633"
     assert (mixer.patches_per_row, mixer.total_patches) == (2, 4)
-    with pytest.raises(JobError, match="no CRS"):
+    with pytest.raises(JobError, match="no CRS; make it with one"):
         Mixer.from_grid(GeoBox((8, 8), Affine.identity(), None), Patches(1, 1, (8, 8)))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
 from pyproj import Transformer
+from refusals import says_what_to_do
 
 from patchbeam.errors import GridError
 from patchbeam.grid import GridOptions, clip_region, region_in, resolve_grid
@@ -78,8 +79,9 @@ def test_every_form_of_region_gives_its_bounds(region: Any) -> None:
     ],
 )
 def test_what_is_no_region_is_refused_with_its_place(region: Any, words: str) -> None:
-    with pytest.raises(GridError, match=words):
+    with pytest.raises(GridError, match=words) as caught:
         parse_region(region)
+    assert says_what_to_do(str(caught.value))
 
 
 def test_projected_coordinates_taken_as_degrees_are_refused() -> None:
@@ -87,6 +89,13 @@ def test_projected_coordinates_taken_as_degrees_are_refused() -> None:
     with pytest.raises(GridError, match=r"no longitude and latitude of EPSG:4326; give grid.regionCrs"):
         bounds(square, "EPSG:32633")
     assert bounds(square, "EPSG:32633", region_crs="EPSG:32633") == (500000, 5000000, 500100, 5000100)
+
+
+def test_a_box_that_no_globe_has_is_refused() -> None:
+    with pytest.raises(
+        GridError, match=r"wider than the globe in EPSG:4326; give at most 360 from xmin to xmax"
+    ):
+        bounds((-200, 0, 200, 1), "EPSG:4326")
 
 
 def test_the_2008_crs_member_counts_unless_region_crs_is_given() -> None:
