@@ -15,6 +15,7 @@ from patchbeam import __version__
 from patchbeam.errors import CorruptRecord, JobError, PatchbeamError, nearest
 from patchbeam.redact import without_secrets
 from pipelines import check_commands, dataset_commands, logs, table_commands
+from pipelines.job_help import JobCommand, job_options
 from pipelines.showing import quiet_option
 
 if TYPE_CHECKING:
@@ -41,18 +42,6 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="patchbeam")
 def cli() -> None:
     """Rasters to training records, and predictions back to maps."""
-
-
-def _job_options(command: F) -> F:
-    """The argument and the options that every job command takes."""
-    for decorator in (
-        click.argument("job", type=click.Path()),
-        click.option(
-            "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"
-        ),
-    ):
-        command = decorator(command)
-    return command
 
 
 def _log_json(context: click.Context, option: click.Parameter, given: bool) -> None:
@@ -86,8 +75,8 @@ def _warn(plan: ExportPlan) -> None:
         click.echo(f"warning: the same goes for {len(warnings) - _WARNINGS} more bands", err=True)
 
 
-@cli.command("plan")
-@_job_options
+@cli.command("plan", cls=JobCommand, kind="export-image")
+@job_options
 @click.option("--json", "as_json", is_flag=True, help="print the plan as JSON")
 @click.option("--estimate", is_flag=True, help="read a few blocks: time and size, and cost on Dataflow")
 @click.option("--blocks", type=click.IntRange(1), default=8, show_default=True, help="blocks to read for it")
@@ -119,8 +108,8 @@ def plan_command(
     click.echo(json.dumps(facts, indent=2) if as_json else text)
 
 
-@cli.command("export-image")
-@_job_options
+@cli.command("export-image", cls=JobCommand, kind="export-image")
+@job_options
 @_run_options
 @quiet_option
 @click.option("--overwrite", is_flag=True, help="replace an earlier export with the same prefix")
@@ -151,8 +140,8 @@ def export_image_command(
     click.echo(summary_text(plan, manifest))
 
 
-@cli.command("import-image")
-@_job_options
+@cli.command("import-image", cls=JobCommand, kind="import-image")
+@job_options
 @_run_options
 @click.option(
     "--output", metavar="PREFIX", help="prefix of the map; default for an export's prefix: PREFIX-map"

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import click
 
+from pipelines.job_help import JobCommand, job_options
 from pipelines.showing import quiet_option
 
 
-@click.command("build-dataset")
-@click.argument("job", type=click.Path())
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"
-)
+@click.command("build-dataset", cls=JobCommand, kind="build-dataset")
+@job_options
 @click.option("--overwrite", is_flag=True, help="replace an earlier set with the same prefix")
 @click.option(
     "--allow-code", is_flag=True, help="let the job file name a function (database.python) that is run"

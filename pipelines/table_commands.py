@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from patchbeam.tables.libraries import check_arrow
+from pipelines.job_help import JobCommand, job_options
 from pipelines.showing import quiet_option
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,16 +22,13 @@ def _options(command: F) -> F:
         ),
         quiet_option,
         click.option("--overwrite", is_flag=True, help="replace what an earlier run has written there"),
-        click.option(
-            "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="override a value of the job file"
-        ),
-        click.argument("job", type=click.Path()),
+        job_options,
     ):
         command = decorator(command)
     return command
 
 
-@click.command("export-table")
+@click.command("export-table", cls=JobCommand, kind="export-table")
 @_options
 def export_table_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
@@ -46,7 +44,7 @@ def export_table_command(
     click.echo(export_text(plan, report))
 
 
-@click.command("import-table")
+@click.command("import-table", cls=JobCommand, kind="import-table")
 @_options
 def import_table_command(
     job: str, overrides: Sequence[str], overwrite: bool, workers: int | None, beam_arguments: Sequence[str]
