@@ -20,7 +20,7 @@ COPY patchbeam patchbeam
 COPY transforms transforms
 COPY pipelines pipelines
 RUN pip install --no-cache-dir "apache-beam==${BEAM}" ".[dataflow,vector,stac]" \
-    && python -c "import rasterio, isal, google_crc32c; import pipelines.export_image" \
+    && python -c "import rasterio, isal, crc32c, deflate; import pipelines.export_image" \
     && pip check
 
 COPY configs/flex_launch.py /template/launch.py

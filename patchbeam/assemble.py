@@ -9,8 +9,8 @@ import errno
 import uuid
 from collections.abc import Iterator
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 
 from patchbeam import counts, storage
 from patchbeam.elements import Bytes, Ints, Piece
@@ -100,7 +100,7 @@ def _damaged(shard: Shard, path: str) -> ReadFailed:
     for span in shard.spans:
         crc = 0
         for chunk in storage.read_chunks(span.path, span.start, span.stored):
-            crc = google_crc32c.extend(crc, chunk)
+            crc = crc_of(chunk, crc)
         if crc != span.crc:
             return _refused(span, crc)
     failure = ReadFailed(f"{path}: the bytes of this shard are not those of its pieces, which are as written")
@@ -126,16 +126,16 @@ def _part(span: Span, *, gzip: bool) -> tuple[Part, Ints, int]:
     if not gzip:
         plain = data[span.skip : span.skip + span.take]
         records, size = int(span.members[0, 0]), len(plain)
-        return plain, np.array([[records, size, size]], np.int64), google_crc32c.value(plain)
+        return plain, np.array([[records, size, size]], np.int64), crc_of(plain)
     records = int(span.members[0, 0])
     again = member(inflate(data)[span.skip : span.skip + span.take], records=records)
     table = np.array([[records, span.take, len(again)]], np.int64)
-    return again, table, google_crc32c.value(bytes(again))
+    return again, table, crc_of(bytes(again))
 
 
 def _checked(span: Span) -> bytes:
     data = _stored(span.path, span.start, span.stored)
-    crc = google_crc32c.value(data)
+    crc = crc_of(data)
     if crc != span.crc:
         raise _refused(span, crc)
     return data
@@ -184,7 +184,7 @@ def _deflated(shard: Shard) -> Iterator[Bytes]:
             continue
         crc = 0
         for chunk in storage.read_chunks(span.path, span.start, span.stored):
-            crc = google_crc32c.extend(crc, chunk)
+            crc = crc_of(chunk, crc)
             writer.write(chunk)
             counts.advance("compressed", len(chunk), len(chunk))
             yield np.frombuffer(sink.taken(), np.uint8)

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 
 from patchbeam import storage
 from patchbeam.blocks import BlockGrid
@@ -104,7 +104,7 @@ def load_finished(path: str) -> Finished:
 def to_text(value: Any) -> bytes:
     """Returns JSON after a line with its checksum."""
     text = json.dumps(value, separators=(",", ":")).encode()
-    return b"%08x\n%s" % (google_crc32c.value(text), text)
+    return b"%08x\n%s" % (crc_of(text), text)
 
 
 def from_text(data: bytes) -> Any:
@@ -114,7 +114,7 @@ def from_text(data: bytes) -> Any:
         ValueError: it is damaged.
     """
     head, _, text = data.partition(b"\n")
-    if head != b"%08x" % google_crc32c.value(text):
+    if head != b"%08x" % crc_of(text):
         raise ValueError(f"the checksum is not that of the {len(text)} bytes that follow")
     return json.loads(text)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 
 from patchbeam import storage
 from patchbeam.elements import Bytes, Ints, Piece, RecordRun
@@ -93,4 +93,6 @@ def _cut(data: Bytes, sizes: Ints) -> Iterator[Bytes]:
 
 def _sums(members: Iterable[Any]) -> Ints:
     """Returns the CRC-32C up to the end of each member."""
-    return np.array(list(accumulate(members, google_crc32c.extend, initial=0))[1:], np.int64)
+    return np.array(
+        list(accumulate(members, lambda crc, member: crc_of(member, crc), initial=0))[1:], np.int64
+    )

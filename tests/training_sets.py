@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 
 from patchbeam.data import Database
 from patchbeam.manifest import (
@@ -138,7 +138,7 @@ def write_export(
         file = Path(shard_name(prefix, number, count, compressed=gzip is not None))
         write_records(file, part, gzip)
         stored = file.read_bytes()
-        crc = base64.b64encode(google_crc32c.value(stored).to_bytes(4, "big")).decode()
+        crc = base64.b64encode(crc_of(stored).to_bytes(4, "big")).decode()
         shards.append(
             ManifestShard(
                 name=file.name,

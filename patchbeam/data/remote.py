@@ -16,7 +16,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
+from crc32c import crc32c as crc_of
 
 from patchbeam import storage
 from patchbeam.data.cachedir import OFFLINE_VARIABLE, cache_root, is_offline, locked, short_digest
@@ -191,7 +191,7 @@ def _wrong(path: Path, size_bytes: int | None, crc32c: str | None, sha256: str |
         with open(path, "rb") as file:
             while chunk := file.read(_CHUNK):
                 if crc32c is not None:
-                    crc = google_crc32c.extend(crc, chunk)
+                    crc = crc_of(chunk, crc)
                 if sha256 is not None:
                     digest.update(chunk)
         if crc32c is not None and crc != storage.crc32c_number(crc32c):

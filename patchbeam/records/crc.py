@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 from numpy.typing import NDArray
 
 Buffer = bytes | bytearray | memoryview | NDArray[Any]
 """What holds bytes: anything with the buffer protocol that is contiguous."""
 
 _MASK_DELTA = 0xA282EAD8
-_crc32c = google_crc32c.value
 
 
 def _mask(crc: int) -> int:
@@ -25,15 +24,14 @@ def masked_crc(data: Buffer) -> int:
 
     The mask is TFRecord's: a CRC of bytes that hold their own CRC would else be a constant.
     """
-    # google_crc32c takes bytes and arrays without a copy, but no writable memoryview.
-    return _mask(_crc32c(data if isinstance(data, (bytes, np.ndarray)) else np.frombuffer(data, np.uint8)))
+    return _mask(crc_of(data))
 
 
 def masked_crc_of_parts(parts: Iterable[bytes | NDArray[Any]]) -> int:
     """Returns the masked CRC-32C of ``parts`` one after the other, without joining them."""
     crc = 0
     for part in parts:
-        crc = google_crc32c.extend(crc, part)
+        crc = crc_of(part, crc)
     return _mask(crc)
 
 
@@ -42,6 +40,6 @@ def masked_crcs(payloads: Iterable[bytes], count: int) -> NDArray[np.uint32]:
 
     One call a payload and no arithmetic in Python: what many small records need.
     """
-    crc = np.fromiter(map(_crc32c, payloads), np.uint32, count)
+    crc = np.fromiter(map(crc_of, payloads), np.uint32, count)
     # The sum wraps at 2**32, as it should.
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(_MASK_DELTA)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 from numpy.typing import NDArray
 
 from patchbeam.errors import JobError, ReadFailed, WriteFailed
@@ -88,7 +88,7 @@ class Checksum:
 
     def add(self, data: NDArray[np.uint8]) -> None:
         """Takes the next bytes."""
-        self.crc = google_crc32c.extend(self.crc, data)
+        self.crc = crc_of(data, self.crc)
         self.size_bytes += data.size
 
     def add_sum(self, crc: int, size_bytes: int) -> None:

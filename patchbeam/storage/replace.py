@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 
 from patchbeam.pool import Pool
 from patchbeam.storage.base import (
@@ -144,7 +144,7 @@ class Replacing:
             if not got:
                 raise ended_early(part, start + done - part.start)
             view = view[:got]
-            crc = google_crc32c.extend(crc, view)
+            crc = crc_of(view, crc)
             written = 0
             while written < got:
                 with self._counted(f"write {got} bytes"):

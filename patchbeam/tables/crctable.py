@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 from numpy.typing import NDArray
 
 from patchbeam.records.wire import Bytes
@@ -31,16 +31,16 @@ class TemplateCrcs:
     def __init__(self, template: Bytes, places: Sequence[int]) -> None:
         self.template = template
         self.places = tuple(places)
-        self._base = np.uint32(google_crc32c.value(template.tobytes()))
+        self._base = np.uint32(crc_of(template.tobytes()))
         zeros = bytearray(template.size)
-        nothing = google_crc32c.value(bytes(zeros))
+        nothing = crc_of(bytes(zeros))
         self._tables: list[NDArray[np.uint32]] = []
         for place in self.places:
             for at in (place, place + 2):
                 bits = []
                 for bit in range(16):
                     zeros[at + bit // 8] = 1 << bit % 8
-                    bits.append(google_crc32c.value(bytes(zeros)) ^ nothing)
+                    bits.append(crc_of(bytes(zeros)) ^ nothing)
                     zeros[at + bit // 8] = 0
                 self._tables.append(_table(bits))
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c as crc_of
 from numpy.typing import NDArray
 
 from patchbeam.errors import CorruptRecord
@@ -163,7 +163,7 @@ def walk(data: memoryview) -> tuple[NDArray[np.int64], str | None]:
 
 def stored_crc(data: memoryview) -> int:
     """Returns the CRC-32C of bytes."""
-    return int(google_crc32c.value(np.frombuffer(data, np.uint8))) if len(data) else 0
+    return int(crc_of(np.frombuffer(data, np.uint8))) if len(data) else 0
 
 
 def _alike(
