@@ -62,6 +62,7 @@ def test_members(sizes, seed):
     assert [m.size for m in found] == [len(m) for m in members]
     whole = [inflate(memoryview(stored)[m.offset : m.offset + m.size]) for m in found]
     assert b"".join(whole) == data.tobytes()
+    assert all(part.readonly for part in whole)  # one copy of a member serves every record in it
     assert all(len(part) >= GROUP_BYTES for part in whole[:-1])
 
 
