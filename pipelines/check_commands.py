@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -60,6 +60,11 @@ def verify_command(
 @click.command("look")
 @click.argument("prefix", type=click.Path())
 @click.option("-o", "--output", required=True, type=click.Path(), help="a .png, or with --html an .html file")
+@click.option(
+    "--show",
+    type=click.Choice(["export", "map"]),
+    help="which, where both have this prefix; default: the map",
+)
 @click.option("--bands", metavar="B4,B3,B2", help="one band, or three for red, green and blue")
 @click.option(
     "--stretch", type=_Pair(float), default="2,98", show_default=True, help="percentiles from black to white"
@@ -80,6 +85,7 @@ def verify_command(
 def look_command(
     prefix: str,
     output: str,
+    show: Literal["export", "map"] | None,
     bands: str | None,
     stretch: tuple[float, float],
     classes: bool,
@@ -101,6 +107,7 @@ def look_command(
     from patchbeam.look import LookOptions, look, look_page, png
 
     options = LookOptions(
+        show=show,
         bands=None if bands is None else tuple(name.strip() for name in bands.split(",")),
         percentiles=stretch,
         classes=classes,

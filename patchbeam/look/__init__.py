@@ -5,13 +5,16 @@ Memory is that of the picture and of one record a thread, however large the expo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from patchbeam import storage
 from patchbeam.crs import describe
 from patchbeam.errors import JobError
+from patchbeam.exported import find_export
 from patchbeam.look.canvas import stack
 from patchbeam.look.colours import Painter
 from patchbeam.look.legend import Entry, export_entries
@@ -34,12 +37,16 @@ PICTURE_SIZE, PAGE_SIZE = 1600, 4096
 MOST_COLOURS = 220
 """Of a picture that is reduced; with those of title and legend a palette of 256 holds all."""
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookOptions:
     """How an export or a map is shown.
 
     Attributes:
+        show: which of them, where a prefix has both; ``None``: the map, unless an option that only an export
+            has is given.
         bands: one, or three for red, green and blue; ``None`` chooses.
         percentiles: between which numbers are stretched to black and white.
         classes: whether one band is a class map though the manifest does not say so.
@@ -53,6 +60,7 @@ class LookOptions:
         threads: ``None`` for all cores.
     """
 
+    show: Literal["export", "map"] | None = None
     bands: tuple[str, ...] | None = None
     percentiles: tuple[float, float] = (2.0, 98.0)
     classes: bool = False
@@ -77,6 +85,17 @@ class LookOptions:
         if self.sheet is not None and self.patch is not None:
             raise JobError("--sheet and --patch: give one of them")
 
+    @property
+    def of_patches(self) -> dict[str, object]:
+        """The options given that only an export has, by their names on the command line."""
+        values = {
+            "margins": self.margins or None,
+            "sheet": self.sheet,
+            "patch": self.patch,
+            "kernel-size": self.kernel,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
 
 def look(prefix: str, options: LookOptions | None = None) -> Rgb:
     """Draws an export or a map.
@@ -95,7 +114,7 @@ def look(prefix: str, options: LookOptions | None = None) -> Rgb:
     """
     given = options or LookOptions()
     size = given.size or PICTURE_SIZE
-    found = find_map(prefix)
+    found = _map_of(prefix, given)
     if found is not None:
         return _look_at_map(found, given, size)
     with _opened(prefix, given) as (view, pool):
@@ -137,7 +156,7 @@ def look_page(prefix: str, options: LookOptions | None = None) -> str:
 
     given = options or LookOptions()
     size = given.size or PAGE_SIZE
-    found = find_map(prefix)
+    found = _map_of(prefix, given)
     if found is not None:
         return _page_of_map(found, given, size)
     with _opened(prefix, given) as (view, pool):
@@ -153,6 +172,35 @@ def look_page(prefix: str, options: LookOptions | None = None) -> str:
         return page(
             levels, entries, export_data(view), title=_title(view, given), facts=facts(view), pool=pool
         )
+
+
+def _map_of(prefix: str, options: LookOptions) -> MapFiles | None:
+    """Returns the map that is to be shown; ``None`` when it is to be an export, or there is no map."""
+    if options.show == "export":
+        return None
+    found = find_map(prefix)
+    if found is None and options.show == "map":
+        raise JobError(
+            f"--show map: {prefix}: there is no complete map of this name; leave the option out to see an "
+            "export"
+        )
+    if found is None or options.show == "map" or not _has_export(prefix):
+        return found
+    if options.of_patches:
+        return None
+    _LOG.warning(
+        "%s is the name of a map and of an export; the map is shown: --show export shows the patches, "
+        "--show map says nothing",
+        prefix,
+    )
+    return found
+
+
+def _has_export(prefix: str) -> bool:
+    try:
+        return bool(find_export(prefix).shards)
+    except JobError:
+        return False
 
 
 def _look_at_map(found: MapFiles, given: LookOptions, size: int) -> Rgb:
@@ -176,14 +224,8 @@ def _page_of_map(found: MapFiles, given: LookOptions, size: int) -> str:
 
 @contextmanager
 def _opened_map(found: MapFiles, options: LookOptions) -> Iterator[tuple[MapView, Painter]]:
-    for name, value in (
-        ("margins", options.margins or None),
-        ("sheet", options.sheet),
-        ("patch", options.patch),
-        ("kernel-size", options.kernel),
-    ):
-        if value is not None:
-            raise JobError(f"--{name}: {found.title} is a map and has no patches; leave the option out")
+    for name in options.of_patches:
+        raise JobError(f"--{name}: {found.title} is a map and has no patches; leave the option out")
     with MapView(found) as view:
         yield view, view.painter(options.bands, percentiles=options.percentiles, classes=options.classes)
 

@@ -13,7 +13,7 @@ from rasterio.transform import from_origin
 from small_export import copy_of
 
 from patchbeam.errors import JobError, ReadFailed, SourceError
-from patchbeam.look import LookOptions, look, look_page
+from patchbeam.look import LookOptions, look, look_page, png
 from patchbeam.look.canvas import MASKED
 from patchbeam.look.maps import MapView, find_map
 from patchbeam.records.example import ExampleLayout, Feature
@@ -154,6 +154,35 @@ def test_the_tiles_of_an_import(tmp_path: Path) -> None:
     Path(f"{map_prefix}-import.json").write_text("{}")
     with pytest.raises(JobError, match=r"label-import\.json: is not what an import writes"):
         look(map_prefix)
+
+
+def test_a_prefix_of_an_export_and_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = str(copy_of("plain", tmp_path))
+    patches = look(prefix)
+    with pytest.raises(
+        JobError, match=r"--show map: .*scene: there is no complete map .*; leave the option out"
+    ):
+        look(prefix, LookOptions(show="map"))
+    assert main(["import-image", prefix, "--output", prefix]) == 0
+    capsys.readouterr()
+
+    def drawn(*options: str) -> tuple[bytes, str]:
+        picture = tmp_path / "p.png"
+        assert main(["look", prefix, "-o", str(picture), *options]) == 0
+        return picture.read_bytes(), capsys.readouterr().err
+
+    whole, said = drawn()
+    assert "scene is the name of a map and of an export; the map is shown: --show export shows the" in said
+    assert drawn("--show", "map") == (whole, "")
+    assert drawn("--show", "export") == (bytes(png(patches)), "")
+    # an option that only patches have says which is meant, and so does the name of a file
+    for option in (["--patch", "1"], ["--sheet", "2"], ["--margins"]):
+        assert drawn(*option)[1] == ""
+    np.testing.assert_array_equal(look(f"{prefix}-manifest.json"), patches)
+    look(f"{prefix}-import.json")
+    look(f"{prefix}.vrt")
+    assert capsys.readouterr().err == ""
+    assert "the map is shown" not in drawn("--html", "--show", "export", "-o", str(tmp_path / "p.html"))[1]
 
 
 def test_what_an_argmax_found_has_colours_though_nobody_named_them(tmp_path: Path) -> None:
