@@ -32,3 +32,23 @@ def need_pyogrio() -> Any:
     except ImportError:
         raise JobError(_ADVICE) from None
     return pyogrio
+
+
+def vector_errors() -> tuple[type[Exception], ...]:
+    """Returns what pyogrio and its Arrow stream raise for a file that cannot be read.
+
+    Raises:
+        JobError: one of them is not installed.
+    """
+    check_arrow()
+    import pyarrow
+
+    errors = need_pyogrio().errors
+    # GDAL's own errors arrive as the last three: in the middle of a stream, and from texts in no encoding
+    return (
+        errors.DataSourceError,
+        errors.DataLayerError,
+        RuntimeError,
+        UnicodeDecodeError,
+        pyarrow.ArrowException,
+    )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from patchbeam.errors import JobError, ReadFailed, nearest
 from patchbeam.tables.columns import Column, column_of, json_kind, mixed
-from patchbeam.tables.libraries import need_pyogrio
+from patchbeam.tables.libraries import need_pyogrio, vector_errors
 from patchbeam.tables.source import INDEX, TableSource
 
 # Formats whose readers get to any row without reading the others.
@@ -26,7 +26,7 @@ def _choose_layer(path: str, layer: str | None) -> str:
     pyogrio = need_pyogrio()
     try:
         names = [str(name) for name, _ in pyogrio.list_layers(_gdal_path(path))]
-    except (pyogrio.errors.DataSourceError, RuntimeError, UnicodeDecodeError) as error:
+    except vector_errors() as error:
         text = " ".join(str(error).split())
         raise JobError(
             f"features: {path}: not a table that can be read ({text[:200]}); give GeoJSON, GeoPackage, "
@@ -60,13 +60,7 @@ def open_ogr(path: str, *, layer: str | None, crs: str | None) -> TableSource:
             _gdal_path(path), layer=name, use_pyarrow=True, batch_size=1, datetime_as_string=True
         ) as (meta, reader):
             schema: pa.Schema = reader.schema
-    except (
-        pyogrio.errors.DataSourceError,
-        pyogrio.errors.DataLayerError,
-        RuntimeError,
-        UnicodeDecodeError,
-        pa.ArrowException,
-    ) as error:
+    except vector_errors() as error:
         raise JobError(
             f"features: {path}: layer {name!r} cannot be read: {error}; ogrinfo on it tells more"
         ) from None
@@ -163,11 +157,5 @@ def read(
                 yield batch.select(columns), batch.column(fid) if fid in batch.schema.names else None, wkb
                 if not left:
                     return
-    except (
-        pyogrio.errors.DataSourceError,
-        pyogrio.errors.DataLayerError,
-        RuntimeError,
-        UnicodeDecodeError,
-        pa.ArrowException,
-    ) as error:
+    except vector_errors() as error:
         raise ReadFailed(f"{source.path}: features from number {first} on cannot be read: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from table_jobs import points, write_vector
 
 from patchbeam.errors import JobError, ReadFailed
+from patchbeam.tables.libraries import vector_errors
 from patchbeam.tables.plan import select
 from patchbeam.tables.readers import open_table, read_batches
 from patchbeam.tables.source import INDEX
@@ -195,3 +197,27 @@ def test_a_table_that_shrinks_is_noticed(tmp_path: Path) -> None:
     path.write_text("v\n1\n2\n")
     with pytest.raises(ReadFailed, match="2 features came from feature 0 on and 3 are due"):
         list(read_batches(source, ["v"]))
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_whatever_the_vector_library_raises_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = str(write(tmp_path, ".gpkg"))
+    source = open_table(path)
+    kind = vector_errors()[number]
+    error = UnicodeDecodeError("utf-8", b"x", 0, 1, "bad") if kind is UnicodeDecodeError else kind("bad")
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    for name, message in (
+        ("list_layers", r"t\.gpkg: not a table that can be read .*; give GeoJSON"),
+        ("open_arrow", r"t\.gpkg: layer 't' cannot be read: .*; ogrinfo"),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(JobError, match=message):
+            patch.setattr(pyogrio, name, fails)
+            open_table(path)
+    monkeypatch.setattr(pyogrio, "open_arrow", fails)
+    with pytest.raises(ReadFailed, match=r"t\.gpkg: features from number 0 on cannot be read: "):
+        list(read_batches(source, ["count"]))
