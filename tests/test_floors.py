@@ -24,7 +24,7 @@ ROOMS = (
     "blocks grid_options inspect patch_values pieces summary",
     "cut finished grid keep",
     "encode finished_shards missing rasters",
-    "assemble encode_example encode_sequence source_entries",
+    "assemble encode_example encode_sequence image_records source_entries",
     "data look mosaic plan tables",
     "draw export outputs staged",
     "checks describe estimate leftovers verify",

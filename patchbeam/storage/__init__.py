@@ -9,15 +9,13 @@ path; it honours ``STORAGE_EMULATOR_HOST``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from types import ModuleType
 from typing import BinaryIO
 
 import numpy as np
 
 from patchbeam.errors import JobError, ReadFailed
-from patchbeam.storage import joining, local
+from patchbeam.storage import joining
 from patchbeam.storage.base import (
     CHUNK_BYTES,
     Buffer,
@@ -32,6 +30,7 @@ from patchbeam.storage.base import (
     is_remote,
     slices,
 )
+from patchbeam.storage.names import exists, join, list_folders, list_names, list_stats, side, split
 
 __all__ = [
     "Buffer",
@@ -68,74 +67,13 @@ __all__ = [
 CRC_BUFFER_BYTES = 1 << 20
 
 
-def _side(path: str) -> ModuleType:
-    if not is_remote(path):
-        return local
-    from patchbeam.storage import gcs
-
-    return gcs
-
-
-def join(folder: str, *names: str) -> str:
-    """Returns the path of a file in a folder, of either kind."""
-    if not is_remote(folder):
-        return os.path.join(folder, *names)
-    return "/".join([folder.rstrip("/"), *(name.strip("/") for name in names)])
-
-
-def split(path: str) -> tuple[str, str]:
-    """Returns folder and name; joined they are the path again. The folder of ``name`` alone is ``""``."""
-    if not is_remote(path):
-        return os.path.split(path)
-    folder, _, name = path.rpartition("/")
-    return (path, "") if folder == "gs:/" else (folder, name)
-
-
-def list_names(prefix: str) -> list[str]:
-    """Returns the paths of the files that start with ``prefix``, sorted; not those in folders below.
-
-    ``out/scene`` lists ``out/scene-00000.tfrecord.gz`` and also ``out/scene2.tif``, but not
-    ``out/scene-parts/0``. Half-written files are left out; a folder that is not there holds none.
-
-    Raises:
-        ReadFailed: the folder cannot be listed.
-    """
-    names: list[str] = _side(prefix).list_names(prefix)
-    return names
-
-
-def list_stats(prefix: str) -> dict[str, FileStat]:
-    """Returns what :func:`list_names` lists, with what is known of each file without reading it.
-
-    Raises:
-        ReadFailed: the folder cannot be listed.
-    """
-    found: dict[str, FileStat] = _side(prefix).list_stats(prefix)
-    return found
-
-
-def list_folders(prefix: str) -> list[str]:
-    """Returns the folders whose path starts with ``prefix``, sorted; not those below them.
-
-    Raises:
-        ReadFailed: the folder cannot be listed.
-    """
-    folders: list[str] = _side(prefix).list_folders(prefix)
-    return folders
-
-
-def exists(path: str) -> bool:
-    """Returns whether there is a file (not a folder) at ``path``."""
-    return bool(_side(path).exists(path))
-
-
 def stat(path: str) -> FileStat:
     """Returns size, time of change or etag, and in Cloud Storage the CRC-32C.
 
     Raises:
         ReadFailed: there is no such file (``errno`` is ``ENOENT``) or it cannot be looked at.
     """
-    found: FileStat = _side(path).stat(path)
+    found: FileStat = side(path).stat(path)
     return found
 
 
@@ -149,7 +87,7 @@ def read_bytes(path: str, start: int = 0, length: int | None = None) -> bytes:
     """
     if start < 0 or (length is not None and length < 0):
         raise ValueError(f"{path}: no range of {length} bytes from byte {start}")
-    data: bytes = _side(path).read_bytes(path, start, length)
+    data: bytes = side(path).read_bytes(path, start, length)
     return data
 
 
@@ -159,7 +97,7 @@ def open_read(path: str) -> BinaryIO:
     Raises:
         ReadFailed: on opening, and from any read that fails later.
     """
-    file: BinaryIO = _side(path).open_read(path)
+    file: BinaryIO = side(path).open_read(path)
     return file
 
 
@@ -199,7 +137,7 @@ def create_new(path: str, data: Buffer) -> None:
         OutputExists: there is one (also a ``FileExistsError``).
         WriteFailed: it cannot be written.
     """
-    _side(path).create_new(path, data)
+    side(path).create_new(path, data)
 
 
 def write_parts(path: str, buffers: Iterable[Buffer]) -> FileStat:
@@ -214,7 +152,7 @@ def write_parts(path: str, buffers: Iterable[Buffer]) -> FileStat:
     Raises:
         WriteFailed: it cannot be written, for instance because the disk is full.
     """
-    written: FileStat = _side(path).write_parts(path, buffers)
+    written: FileStat = side(path).write_parts(path, buffers)
     return written
 
 
@@ -256,7 +194,7 @@ def rename(source: str, destination: str) -> None:
     """
     if is_remote(source) != is_remote(destination):
         raise JobError(f"{source} cannot be renamed to {destination}: one of them is in Cloud Storage")
-    _side(source).rename(source, destination)
+    side(source).rename(source, destination)
 
 
 def delete(path: str) -> None:
@@ -265,7 +203,7 @@ def delete(path: str) -> None:
     Raises:
         WriteFailed: it cannot be deleted.
     """
-    _side(path).delete(path)
+    side(path).delete(path)
 
 
 def delete_tree(folder: str) -> None:
@@ -275,7 +213,7 @@ def delete_tree(folder: str) -> None:
         ValueError: the folder is a whole bucket or disk, or holds the working folder.
         WriteFailed: something in it cannot be deleted.
     """
-    _side(folder).delete_tree(folder)
+    side(folder).delete_tree(folder)
 
 
 def free_bytes(folder: str) -> int | None:
@@ -283,7 +221,7 @@ def free_bytes(folder: str) -> int | None:
 
     ``None`` where that is not known: in Cloud Storage always.
     """
-    free: int | None = _side(folder).free_bytes(folder)
+    free: int | None = side(folder).free_bytes(folder)
     return free
 
 
@@ -296,7 +234,7 @@ def check_writable(prefix: str) -> None:
         OutputUnusable: they cannot, and why: no permission, a file in the place of a folder, a read-only
             or full file system, no such bucket, no credentials.
     """
-    _side(prefix).check_writable(prefix)
+    side(prefix).check_writable(prefix)
 
 
 def crc32c_of(path: str) -> str:
