@@ -2,6 +2,7 @@
 
     python benchmarks/import_map.py --map float [--side 12288] [--rounds 5] [--threads 2]
     python benchmarks/import_map.py --map argmax [--gzip none|indexed] [--cases ours,rasterio,limit,tf,parse]
+    python benchmarks/import_map.py --map float --compress none     # maps that are not compressed either
 
 The records are made once; then each case runs in turn, each a process of its own:
 
@@ -13,8 +14,8 @@ The records are made once; then each case runs in turn, each a process of its ow
 
 ``--map float`` is one band of continuous numbers; ``--map argmax`` has three bands of probabilities, of which
 the map holds the number of the largest; ``rasterio`` and ``limit`` are given that number. The TensorFlow
-loops make neither overviews nor tiles, and nothing that is compressed. Rates are of the float32 payload of
-the records and leave imports out; ratios are taken within a round. The pixels of all maps are compared.
+loops make no overviews or tiles and compress nothing. Rates are of the float32 payload of the records and
+leave imports out; ratios are taken within a round. The pixels of all maps are compared.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def ours(args: argparse.Namespace) -> float:
     from pipelines.import_image import run_import
     from pipelines.resolve_import import load_import
 
-    overrides = ["argmax=true"] if args.map == "argmax" else []
+    overrides = [f"compress={args.compress}", *(["argmax=true"] if args.map == "argmax" else [])]
     plan = load_import(str(args.folder / "p"), overrides, str(args.folder / "ours" / "m"))
     started = time.perf_counter()
     run_import(plan, workers=args.threads, overwrite=True)
@@ -137,9 +138,8 @@ def by_rasterio(args: argparse.Namespace) -> float:
             "crs": "EPSG:32633",
             "transform": Affine(STEP, 0, TOP_LEFT[0], 0, -STEP, TOP_LEFT[1])
             * Affine.translation(tile[1], tile[0]),
-            "compress": "deflate",
-            "level": 1,
-            "predictor": "yes",
+            "compress": args.compress,
+            **({"level": 1, "predictor": "yes"} if args.compress == "deflate" else {}),
             "blocksize": 512,
             "overview_resampling": "average" if args.map == "float" else "nearest",
             "num_threads": args.threads,
@@ -147,17 +147,10 @@ def by_rasterio(args: argparse.Namespace) -> float:
         if args.map == "float":
             options["nodata"] = float("nan")
         started = time.perf_counter()
+        options |= {"count": len(array), "height": tile[2], "width": tile[3], "dtype": array.dtype}
         with (
             rasterio.Env(GDAL_NUM_THREADS=str(args.threads)),
-            rasterio.open(
-                path,
-                "w",
-                count=len(array),
-                height=tile[2],
-                width=tile[3],
-                dtype=array.dtype,
-                **options,
-            ) as dataset,
+            rasterio.open(path, "w", **options) as dataset,
         ):
             dataset.write(array)
         seconds += time.perf_counter() - started
@@ -172,7 +165,10 @@ def limit(args: argparse.Namespace) -> float:
     from patchbeam.mosaic.geotiff import TileProfile, write_cog
 
     profile = TileProfile(
-        nodata=float("nan") if args.map == "float" else None, names=("p",), categorical=args.map == "argmax"
+        nodata=float("nan") if args.map == "float" else None,
+        names=("p",),
+        compress=args.compress,
+        categorical=args.map == "argmax",
     )
     (args.folder / "limit").mkdir(exist_ok=True)
     seconds = 0.0
@@ -196,8 +192,8 @@ def by_tensorflow(args: argparse.Namespace) -> float:
     files = sorted(map(str, args.folder.glob("p-*.tfrecord*")))
     across = args.side // PATCH
     (args.folder / args.case).mkdir(exist_ok=True)
-    dtype = "float32" if args.map == "float" else "uint8"
-    shape = {"count": 1, "height": args.side, "width": args.side, "dtype": dtype}
+    shape: dict[str, Any] = {"count": 1, "height": args.side, "width": args.side}
+    shape["dtype"] = "float32" if args.map == "float" else "uint8"
     block = {"tiled": True, "blockxsize": PATCH, "blockysize": PATCH}
     affine = Affine(STEP, 0, TOP_LEFT[0], 0, -STEP, TOP_LEFT[1])
     started = time.perf_counter()
@@ -262,6 +258,7 @@ def main() -> None:
     parser.add_argument("--map", choices=tuple(BANDS), default="float")
     parser.add_argument("--side", type=int, default=12288, help="pixels a side")
     parser.add_argument("--gzip", choices=("none", "indexed"), default="none")
+    parser.add_argument("--compress", choices=("deflate", "none"), default="deflate", help="of the maps")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cases", default="ours,rasterio,limit,tf,parse")
@@ -277,7 +274,7 @@ def main() -> None:
         folder = Path(name)
         write_records(folder, args.map, args.side, args.gzip)
         given: list[Any] = ["--map", args.map, "--side", args.side, "--gzip", args.gzip]
-        given += ["--threads", args.threads, "--folder", folder]
+        given += ["--compress", args.compress, "--threads", args.threads, "--folder", folder]
         cases = {
             case: [sys.executable, __file__, "--case", case, *map(str, given)]
             for case in args.cases.split(",")
@@ -285,7 +282,7 @@ def main() -> None:
         runs = interleave(cases, args.rounds)
         print(
             f"{args.map}: map of {args.side} x {args.side}, {len(BANDS[args.map])} float32 bands in records "
-            f"(gzip: {args.gzip}), {args.threads} threads"
+            f"(gzip: {args.gzip}), tiles {args.compress}, {args.threads} threads"
         )
         print(table(runs, next(iter(cases))))
         if wrong := [case for case in cases if differs(folder, case, args.side)]:

@@ -45,7 +45,7 @@ class TileProfile:
     Attributes:
         nodata: value of pixels without data, or ``None``.
         names: band names.
-        compress: how blocks are compressed; always with a predictor.
+        compress: how blocks are compressed, then always with a predictor.
         categorical: whether overviews take the nearest pixel; else they average.
         classes: of a class map; names and colours.
     """
@@ -203,12 +203,12 @@ def _resampling(profile: TileProfile) -> Resampling:
 
 
 def _creation_options(profile: TileProfile, threads: int) -> dict[str, str | int]:
+    level = _LEVELS.get(profile.compress)
     return {
         "driver": "COG",
         "BLOCKSIZE": BLOCK_SIZE,
         "COMPRESS": profile.compress.upper(),
-        "LEVEL": _LEVELS[profile.compress],
-        "PREDICTOR": "YES",
+        **({} if level is None else {"LEVEL": level, "PREDICTOR": "YES"}),
         "OVERVIEWS": "AUTO",
         "OVERVIEW_RESAMPLING": _resampling(profile).name.upper(),
         "NUM_THREADS": threads,

@@ -11,7 +11,7 @@ import numpy as np
 from patchbeam.errors import JobError
 
 Overlap = Literal["discard", "mean", "hann"]
-Compress = Literal["deflate", "zstd"]
+Compress = Literal["deflate", "zstd", "none"]
 TILE_SIZE = 4096
 
 

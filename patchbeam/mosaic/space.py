@@ -27,7 +27,8 @@ def least_space(plan: ImportPlan) -> int:
         pixel = np.dtype(options.type or "uint8").itemsize
     else:
         pixel = sum(np.dtype(options.type or known.get(name, "uint8")).itemsize for name in names)
-    return width * height * pixel // _SHRINK + _spooled(plan)
+    shrunk = width * height * pixel // (1 if options.compress == "none" else _SHRINK)
+    return shrunk + _spooled(plan)
 
 
 def _spooled(plan: ImportPlan) -> int:

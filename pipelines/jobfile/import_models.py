@@ -88,7 +88,9 @@ class ImportImageJob(Model):
     )
     mask: str | None = Field(None, description="sources, or the name of a mask band in the records")
     tile_size: Whole = Field(4096, description="pixels, a multiple of 256")
-    compress: Literal["deflate", "zstd"] = Field("deflate", description="of the tiles; with a predictor")
+    compress: Literal["deflate", "zstd", "none"] = Field(
+        "deflate", description="of the tiles; with a predictor"
+    )
     classes: Annotated[list[ClassModel], BeforeValidator(_classes)] = Field(
         default_factory=list, description="value, name and color of each class"
     )

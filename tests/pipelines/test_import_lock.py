@@ -102,6 +102,7 @@ def test_too_little_space_is_said_before_work_starts(job: str, monkeypatch: pyte
     plan = load_import(job)
     least = least_space(plan)
     assert 0 < least <= 16 * ROWS * 32 * COLUMNS
+    assert least_space(load_import(job, ["compress=none"])) > 100 * least
     monkeypatch.setattr(storage, "free_bytes", lambda folder: least - 1)
     outcome = command("import-image", job)
     assert outcome.status == 2 and "free and the map needs at least" in outcome.err
