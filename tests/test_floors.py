@@ -17,7 +17,7 @@ FLOORS = ("patchbeam", "transforms", "pipelines")  # from the lowest up
 # LOOSE import what is above them when they are called, to show or to resume it; they are held only to having
 # no import cycles.
 ROOMS = (
-    "redact errors counts npy pool prefetch sizes tally",
+    "redact errors class_colours counts npy pool prefetch sizes tally",
     "affines crs options order retry scene splits statistics storage",
     "elements features lock outline patches records software",
     "buffers clip exported lattice manifest mixer pixels region rounding selection shards sidecars spec",

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from patchbeam.class_colours import Colour
 from patchbeam.look.font import HEIGHT, draw_text
 from patchbeam.look.png import Rgb
-
-Colour = tuple[int, int, int]
 
 BACKGROUND: Colour = (248, 248, 246)
 INK: Colour = (58, 60, 64)

@@ -7,37 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from patchbeam.class_colours import Colour, class_colours
 from patchbeam.elements import Array, Mask
-from patchbeam.look.canvas import MASKED, Colour
+from patchbeam.look.canvas import MASKED
 from patchbeam.look.png import Rgb
 from patchbeam.manifest import ManifestClass
 
 GAMMA = 1.5
 """Brightens what is dark: land is dark beside clouds and roofs."""
-
-# Apart in hue and in lightness, the first ones most; for classes without a colour of their own.
-_PALETTE: tuple[Colour, ...] = (
-    (65, 120, 190),
-    (235, 155, 60),
-    (90, 165, 90),
-    (200, 75, 75),
-    (140, 110, 180),
-    (150, 115, 90),
-    (220, 140, 190),
-    (110, 190, 200),
-    (190, 190, 80),
-    (120, 125, 130),
-    (160, 195, 230),
-    (250, 200, 140),
-    (165, 215, 150),
-    (240, 160, 150),
-    (200, 185, 220),
-    (200, 175, 150),
-    (245, 200, 220),
-    (170, 220, 220),
-    (220, 220, 150),
-    (195, 200, 200),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +55,11 @@ class Classes:
 
     def __init__(self, classes: Sequence[ManifestClass]) -> None:
         """Gives classes without a colour one of a palette."""
+        rising = sorted(classes, key=lambda entry: entry.value)
+        colours = class_colours([_rgb(entry.colour) for entry in rising])
         self.entries: list[tuple[int, str, Colour]] = [
-            (entry.value, entry.name or str(entry.value), _rgb(entry.colour) or _PALETTE[i % len(_PALETTE)])
-            for i, entry in enumerate(sorted(classes, key=lambda entry: entry.value))
+            (entry.value, entry.name or str(entry.value), colour)
+            for entry, colour in zip(rising, colours, strict=True)
         ]
         self._values = np.array([value for value, _, _ in self.entries], np.int64)
         self._colours = np.array([colour for _, _, colour in self.entries] + [MASKED], np.uint8)

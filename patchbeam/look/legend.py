@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from patchbeam.look.canvas import DROPPED, MARGIN, MASKED, MISSING, Colour
+from patchbeam.class_colours import Colour
+from patchbeam.look.canvas import DROPPED, MARGIN, MASKED, MISSING
 from patchbeam.look.colours import Painter
 from patchbeam.look.overview import SPLITS
 from patchbeam.look.view import DROPPED as IS_DROPPED

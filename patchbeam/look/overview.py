@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from patchbeam.class_colours import Colour
 from patchbeam.look.canvas import DROPPED as DROPPED_COLOURS
-from patchbeam.look.canvas import MARGIN, Canvas, Colour
+from patchbeam.look.canvas import MARGIN, Canvas
 from patchbeam.look.canvas import MISSING as MISSING_COLOURS
 from patchbeam.look.colours import Painter
 from patchbeam.look.png import Rgb

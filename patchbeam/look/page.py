@@ -15,8 +15,8 @@ from odc.geo.geobox import GeoBox
 
 from patchbeam import storage
 from patchbeam.affines import affine6
+from patchbeam.class_colours import Colour
 from patchbeam.elements import Ints
-from patchbeam.look.canvas import Colour
 from patchbeam.look.legend import Entry
 from patchbeam.look.palette import reduce_colours
 from patchbeam.look.png import Rgb, png
