@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import click
 import pytest
-from refusals import Place
+from refusals import Place, command
 from shared import ROOT
 
 from pipelines.cli import cli
@@ -77,6 +78,29 @@ def test_the_launcher_starts_the_job_that_the_file_names(tmp_path: Path) -> None
     assert (tmp_path / "out" / "scene-manifest.json").exists()
     assert launch([f"--job={place.write('job: bake-cake')}"]) != 0
     assert launch(["--runner=DataflowRunner"]) == 2
+
+
+def test_the_first_lines_of_every_example_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty folder: what a job needs is made by the commands above it, or above the one it names."""
+    shutil.copytree(CONFIGS, tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    jobs = ["export_image", "import_image", "export_splits", "export_many_scenes", "export_table"]
+    jobs += ["import_table", "build_dataset"]
+    assert {f"{name}.yaml" for name in jobs} == {path.name for path in CONFIGS.glob("*.yaml")}
+    done: set[str] = set()
+    for name in jobs:
+        head = (CONFIGS / f"{name}.yaml").read_text().partition("\njob:")[0]
+        lines = [line.partition(" (")[0].split() for line in re.findall(r"patchbeam +(.*)", head)]
+        assert any(f"configs/{name}.yaml" in line for line in lines), name
+        for line in lines:
+            if " ".join(line) in done or any(
+                "=" in word for word in line
+            ):  # what is set otherwise is beside it
+                continue
+            done.add(" ".join(line))
+            small = ["--width", "768", "--height", "768", "--overwrite"] if line[0] == "scene" else []
+            outcome = command(*line, *small)
+            assert outcome.status == 0, (name, line, outcome.err)
 
 
 def test_dockerfile() -> None:
