@@ -25,6 +25,7 @@ from patchbeam.grid_options import GridOptions, check_dimensions, check_options
 from patchbeam.lattice import (
     appearances,
     check_size,
+    meets_any,
     offsets_on,
     padded,
     require_overlap,
@@ -45,6 +46,7 @@ __all__ = [
     "clip_mask",
     "clip_region",
     "from_affine6",
+    "meets_any",
     "offsets_on",
     "padded",
     "parse_crs",

@@ -134,13 +134,18 @@ def offsets_on(grid: GeoBox, other: GeoBox, tolerance: float = ALIGNED_PIXELS) -
     return (col, row) if np.abs(corners - expected).max() <= tolerance else None
 
 
+def meets_any(grid: GeoBox, source_grids: Sequence[GeoBox]) -> bool:
+    """Whether one of the rasters covers some of a grid, or cannot be drawn beside it and nothing is known."""
+    return any(_overlap(grid, source) for source in source_grids)
+
+
 def require_overlap(grid: GeoBox, source_grids: Sequence[GeoBox], key: str = "grid.region") -> None:
     """Refuses a grid that no source covers any of.
 
     Raises:
         GridError: gives the bounds of the grid and of all sources, in the grid's CRS where they have any.
     """
-    if any(_overlap(grid, source) for source in source_grids):
+    if meets_any(grid, source_grids):
         return
     place = describe(grid.crs)
     try:

@@ -67,7 +67,10 @@ def _run_options(command: F) -> F:
 
 def _warn(plan: ExportPlan) -> None:
     from patchbeam.rasters.reader import ImageReader
+    from pipelines.source_text import source_warnings
 
+    for text in source_warnings(plan):
+        click.echo(f"warning: {without_secrets(text)}", err=True)
     warnings = ImageReader(plan.sources, plan.bands, plan.grid).warnings
     for text in warnings[:_WARNINGS]:
         click.echo(f"warning: {without_secrets(text)}", err=True)

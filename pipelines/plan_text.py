@@ -119,6 +119,14 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
                     f"{band.rounded_values} numbers were rounded to float32; numbers: native keeps them",
                 )
             )
+    empty = [band.name for band in manifest.bands if band.statistics and not band.statistics.valid_count]
+    if empty and done.written:
+        rows.append(
+            (
+                "note",
+                f"every pixel of {', '.join(empty)} is masked; check nodata, and where the sources lie",
+            )
+        )
     rows.append(("manifest", manifest_name(plan.output)))
     return _table(rows)
 

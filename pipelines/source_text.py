@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 from odc.geo.geobox import GeoBox
 
-from patchbeam.crs import describe, same_crs
+from patchbeam.crs import describe, longitude_period, same_crs
+from patchbeam.lattice import grid_outline_bounds, meets_any
 from patchbeam.plan import ExportPlan
 from patchbeam.rasters.source import Source
 
 _MOST = 64
 """Files of a source whose places are compared."""
+
+_MOST_PLACED = 512
+"""Files of a source that are looked for on the grid; a catalogue says itself where its scenes lie."""
 
 _NEARLY = 0.9
 """Share of both areas that files over the same area have in common."""
@@ -39,6 +43,41 @@ def source_notes(plan: ExportPlan) -> Iterator[str]:
                 f"source {source.name}: {over} files over the same area: only the first with a value is "
                 "seen; give bands as sources of their own, or series: true"
             )
+
+
+def source_warnings(plan: ExportPlan) -> Iterator[str]:
+    """Yields what makes the bands of a source useless: it lies elsewhere, or has been given a wrong CRS."""
+    for source in plan.sources:
+        if source.vector is not None or source.catalogue:
+            continue  # these are read where they meet the grid
+        lost = next((file for file in source.files[:_MOST] if _off_the_globe(file.grid)), None)
+        if lost is not None:
+            yield (
+                f"sources.{source.name}: {lost.path}: {_bounds(lost.grid)} are no longitudes and latitudes "
+                f"of {describe(lost.grid.crs)}; give its real CRS with crs: under the source"
+            )
+        grids = [file.grid for file in source.files]
+        if len(grids) <= _MOST_PLACED and not meets_any(plan.grid, grids):
+            many = f"none of its {len(grids)} files covers any"
+            none = "its file covers nothing" if len(grids) == 1 else many
+            yield (
+                f"sources.{source.name}: {none} of the grid, so that its bands are masked everywhere: it "
+                f"begins at {_bounds(grids[0])} in {describe(grids[0].crs)}, and the grid is "
+                f"{_bounds(plan.grid)} in {describe(plan.grid.crs)}; check its CRS, and grid.region"
+            )
+
+
+def _off_the_globe(grid: GeoBox) -> bool:
+    """Whether coordinates are far from any longitude and latitude; a pixel or a turn too many is usual."""
+    period = longitude_period(grid.crs)
+    if period is None:
+        return False
+    west, south, east, north = grid_outline_bounds(grid)
+    return max(abs(south), abs(north)) > period / 2 or max(abs(west), abs(east)) > 2 * period
+
+
+def _bounds(grid: GeoBox) -> str:
+    return f"[{', '.join(f'{value:.10g}' for value in grid_outline_bounds(grid))}]"
 
 
 def _same_area(one: GeoBox, other: GeoBox) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from patchbeam.plan import ExportPlan
 from patchbeam.scene import write_scene
 from pipelines.cli import main
 from pipelines.plan_text import plan_text
+from pipelines.source_text import source_warnings
 
 DEGREES = Affine(1e-4, 0, 15, 0, -1e-4, 48)
 
@@ -91,3 +93,50 @@ def test_a_scene_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str
         write_scene(path, width=64, height=64)
     assert main(["scene", str(path), "--width", "64", "--height", "64"]) == 2
     assert "give --overwrite" in capsys.readouterr().err
+
+
+def test_a_source_that_lies_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Warned of before the work, and told after it: the band is masked in every patch."""
+    values = np.ones((1, 64, 64), np.uint8)
+    place = Affine(10, 0, 400_000, 0, -10, 5_300_000)
+    write_tif(tmp_path / "in.tif", values, transform=place)
+    write_tif(tmp_path / "far.tif", values, transform=place @ Affine.translation(30_000, 0))
+    write_tif(tmp_path / "far2.tif", values, transform=place @ Affine.translation(40_000, 0))
+    write_tif(tmp_path / "wrong.tif", values, transform=place, crs="EPSG:4326")
+    write_tif(tmp_path / "empty.tif", 0 * values, transform=place, nodata=0)
+
+    def run(command: str, **sources: Any) -> tuple[str, str]:
+        job = {"job": "export-image", "sources": {"a": "in.tif", **sources}, "output": f"out/{len(sources)}"}
+        text = json.dumps({**job, "formatOptions": {"patchDimensions": 16}})
+        (tmp_path / "job.json").write_text(text)
+        more = ["--overwrite"] if command == "export-image" else []
+        assert main([command, str(tmp_path / "job.json"), *more]) == 0
+        out, err = capsys.readouterr()
+        return out, err
+
+    for command in ("plan", "export-image"):
+        said = run(command, b="far.tif")[1]
+        assert "warning: sources.b: its file covers nothing of the grid, so that its bands are masked" in said
+        assert "begins at [700000, 5299360, 700640, 5300000] in EPSG:32633, and the grid is [400000, " in said
+        said = run(command, b=["far.tif", "far2.tif"])[1]
+        assert "sources.b: none of its 2 files covers any of the grid" in said
+        said = run(command, c="wrong.tif", b="empty.tif")[1]
+        assert (
+            "wrong.tif: [400000, 5299360, 400640, 5300000] are no longitudes and latitudes of EPSG:4326"
+            in said
+        )
+        assert "sources.b" not in said
+    out, said = run("export-image", b="far.tif", c="empty.tif")
+    assert "every pixel of b_B1, c_B1 is masked; check nodata, and where the sources lie" in out
+    out, said = run("export-image", b="in.tif")
+    assert "is masked" not in out and said == ""
+
+
+def test_rasters_of_the_whole_globe_are_none_that_lie_elsewhere(tmp_path: Path) -> None:
+    values = np.ones((1, 181, 360), np.uint8)
+    for name, west in (("a", -180.0), ("b", 0.0), ("c", -180.5), ("d", -540.0)):
+        write_tif(
+            tmp_path / f"{name}.tif", values, crs="EPSG:4326", transform=Affine(1, 0, west, 0, -1, 90.5)
+        )
+    made = plan(tmp_path, sources={name: f"{name}.tif" for name in "abcd"}, grid={"region": [10, 10, 60, 60]})
+    assert list(source_warnings(made)) == []
