@@ -141,15 +141,15 @@ def inspect_file(path: str, *, look_at: int = LOOKED_AT) -> Inspection:
     records = size = 0
     with storage.open_read(path) as file:
         head = file.read(64)
-        form: Form = "plain"
-        if sniff(head[:12]) == "gzip":
-            form = "gzip" if member_size(head) is None else "gzip, indexed members"
         file.seek(0)
         for record in read_records(file, name=path):
             records += 1
             size += len(record) + FRAME_BYTES
             if len(first) < look_at:
                 first.append(bytes(record))
+    form: Form = "plain"
+    if sniff(head[:12]) == "gzip":  # what is neither has been refused by name
+        form = "gzip" if member_size(head) is None else "gzip, indexed members"
     sequence = any(_has_lists(record) for record in first)
     if manifest is not None:
         sequence = manifest.format_options.sequence_data

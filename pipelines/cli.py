@@ -282,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logs.say_error("interrupted; nothing has been published")
         return 130
     except PatchbeamError as error:
-        remedy = _DAMAGE_REMEDY if isinstance(error, CorruptRecord) and error.file is not None else ""
+        remedy = _DAMAGE_REMEDY if isinstance(error, CorruptRecord) else ""
         logs.say_error(f"{error}{remedy}")
         return error.exit_status
     return status if isinstance(status, int) else 0

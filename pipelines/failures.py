@@ -174,4 +174,8 @@ def original_error(error: BaseException) -> BaseException:
         return error
     text = _STEP.sub("", str(seen))
     # Beam adds the name of the step, which says nothing to the user
-    return seen if text == str(seen) else type(seen)(text)
+    if text == str(seen):
+        return seen
+    told = type(seen)(text)
+    told.__dict__.update(seen.__dict__)  # file, record and byte of what is damaged
+    return told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from patchbeam.inspect import FoundFeature, Inspection
 from pipelines.plan_text import size_text
 
@@ -30,7 +32,13 @@ def _feature(feature: FoundFeature, shape: tuple[int | None, ...] | None) -> str
     if feature.steps is not None:
         text += f" in each of {_range(feature.steps)} steps"
     if shape is not None:
-        text += f", shape [{', '.join('own length' if size is None else str(size) for size in shape)}]"
+        told = f"[{', '.join('own length' if size is None else str(size) for size in shape)}]"
+        sizes = [size for size in shape if size is not None]
+        fits = feature.kind == "bytes" or len(sizes) < len(shape) or feature.steps is not None
+        if fits or feature.length == (math.prod(sizes), math.prod(sizes)):
+            text += f", shape {told}"
+        else:  # a file of another export in the place of one of this
+            text += f", which is not the shape {told} of what lies beside it; patchbeam verify tells more"
     if feature.missing:
         text += f", not in {feature.missing} records"
     return text

@@ -64,7 +64,8 @@ def resolve_import(job: ImportImageJob, base: str) -> ImportPlan:
     if sidecar is not None:
         sidecar = _place(sidecar, base)
         if not storage.exists(sidecar):
-            raise JobError(f"{'manifest' if job.manifest else 'mixer'}: there is no file {sidecar}")
+            key = "manifest" if job.manifest else "mixer"
+            raise JobError(f"{key}: there is no file {sidecar}; check the path, which starts at the job file")
     elif len(given) == 1 and is_prefix(given[0]):
         sidecar = find_sidecar(given[0])
     else:

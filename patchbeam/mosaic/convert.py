@@ -34,6 +34,8 @@ class Converter:
         self.dtype = np.dtype(schema.type)
         self.nodata = schema.nodata
         self._plain = not options.calculates and options.clip is None
+        most = max(abs(n) for n in (options.scale, options.offset, *(options.clip or ())) if np.isfinite(n))
+        self._narrow = self.dtype != np.float64 and most <= float(np.finfo(np.float32).max)
 
     def convert(self, bands: Sequence[Array], valid: Mask | None, out: Array, patch_at: PatchAt) -> None:
         """Fills ``out``.
@@ -106,10 +108,16 @@ class Converter:
             target[~valid] = self.nodata
 
     def _scaled(self, values: Array) -> Array:
-        options = self._options
-        if values.dtype != np.float32 or self.dtype == np.float64:
-            values = values.astype(np.float64)
-        kind = values.dtype.type
+        if self._narrow and values.dtype == np.float32:
+            with np.errstate(over="ignore"):
+                scaled = self._calculated(values)
+            if not (np.isinf(scaled) & np.isfinite(values)).any():
+                return scaled
+        # in double what float32 cannot hold is still a number, which is refused or saturated by name
+        return self._calculated(values.astype(np.float64))
+
+    def _calculated(self, values: Array) -> Array:
+        options, kind = self._options, values.dtype.type
         if options.scale != 1:
             values = values * kind(options.scale)
         if options.offset != 0:

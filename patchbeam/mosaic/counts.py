@@ -64,9 +64,7 @@ def check_counts(files: RecordFiles, layout: MapLayout) -> bool:
     raise JobError(
         f"records: {total} records, and {layout.source} says {what} so {due} are due: {difference}"
         f"{_culprit(names, files.counts, layout, due)}. Counts: {listed}{more}. A file may be missing, "
-        "written "
-        "twice "
-        "or cut short"
+        "written twice or cut short, or these are records of another export: give its mixer or manifest"
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -81,8 +84,21 @@ class ImportOptions:
     def __post_init__(self) -> None:
         if self.tile_size <= 0 or self.tile_size % 256:
             raise JobError(f"tileSize: {self.tile_size} is not a positive multiple of 256")
+        for key, number in (("scale", self.scale), ("offset", self.offset)):
+            if not math.isfinite(number):
+                raise JobError(f"{key}: {number} is not finite; give a number, or leave {key} out")
         if self.clip is not None and not self.clip[0] <= self.clip[1]:
-            raise JobError(f"clip: {list(self.clip)}: the first number must not be above the second")
+            raise JobError(
+                f"clip: {list(self.clip)}: the first number must not be above the second; give [least, most]"
+            )
+        for key, names in (("bands", self.bands), ("argmax", self.argmax)):
+            twice = [name for name, count in Counter(names or ()).items() if count > 1]
+            if twice:
+                raise JobError(f"{key}: {twice[0]!r} stands twice; name each band once")
+        if self.datetime is not None and not _is_time(self.datetime):
+            raise JobError(
+                f"datetime: {self.datetime!r} is no ISO 8601 time; give one such as 2024-05-06T10:30:00Z"
+            )
         if self.argmax is not None and len(self.argmax) == 1:
             raise JobError(
                 f"argmax: {list(self.argmax)} is one band; give two or more, or true for all bands"
@@ -105,6 +121,14 @@ class ImportOptions:
     def calculates(self) -> bool:
         """Whether scale or offset makes other numbers of those in the records."""
         return self.scale != 1 or self.offset != 0
+
+
+def _is_time(text: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_nodata(nodata: float | None, type_name: str) -> None:

@@ -166,8 +166,30 @@ def test_damage_is_named(shards: list[Path], tmp_path: Path, capsys: pytest.Capt
         inspect_file(str(bad))
     assert main(["inspect", str(bad)]) == 1
     assert "bad.tfrecord, record 1" in capsys.readouterr().err
+    # also of what does not even begin as a record
+    for beginning in (b"\x1f", b"hello" * 100, bytes(11)):
+        bad.write_bytes(beginning)
+        assert main(["inspect", str(bad)]) == 1
+        said = capsys.readouterr().err
+        assert "bad.tfrecord, record 0, byte 0: " in said and "fetch or write the file again" in said
     assert main(["inspect", str(tmp_path / "missing.tfrecord")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def test_a_file_of_another_export(shards: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(shards[0])]) == 0
+    assert "which is not the shape" not in capsys.readouterr().out
+    plan = {"sources": "image.tif", "output": "out/y", "formatOptions": {"patchDimensions": [2, 2]}}
+    folder = shards[0].parent.parent
+    made = plan_of(plan, folder)
+    other = shard_paths(made, export(made))[0]
+    other.replace(shards[0])
+    (folder / "out" / "x-manifest.json").write_bytes((folder / "out" / "y-manifest.json").read_bytes())
+    text = (folder / "out" / "x-manifest.json").read_text().replace("y-00000", "x-00000")
+    (folder / "out" / "x-manifest.json").write_text(text.replace("[2, 2]", "[3, 2]"))
+    assert main(["inspect", str(shards[0])]) == 0
+    said = capsys.readouterr().out
+    assert "4 numbers, which is not the shape [3, 2] of what lies beside it; patchbeam verify tells" in said
 
 
 def test_the_spec_is_light() -> None:

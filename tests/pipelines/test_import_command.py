@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def test_records_that_do_not_add_up(folder: Path, capsys: pytest.CaptureFixture[
         write_records(middle, changed, "indexed")
         said = refused(folder, job(folder), capsys)
         assert text in said and f"pred-00001.tfrecord.gz has {len(changed)} where 18 are due" in said
+        assert "or these are records of another export: give its mixer or manifest" in said
     middle.write_bytes(kept)
     names = ["pred-00000.tfrecord.gz", "pred-00002.tfrecord.gz", "pred-00001.tfrecord.gz"]
     assert "against the order of their numbers" in refused(folder, job(folder, records=names), capsys)
@@ -129,16 +131,33 @@ def test_damaged_files(folder: Path, gzip: str | None, capsys: pytest.CaptureFix
     damaged.write_bytes(whole[: len(whole) * 2 // 3 - 7])
     said = refused(folder, path, capsys, status=1)
     assert f"{damaged}, record " in said and ", byte " in said
+    assert "patchbeam verify tells of all damage; fetch or write the file again" in said
     damaged.write_bytes(whole[:2000] + bytes([whole[2000] ^ 4]) + whole[2001:])
     said = refused(folder, path, capsys, status=1)
     assert f"{damaged}, record " in said and ", byte " in said
+    assert "patchbeam verify tells of all damage; fetch or write the file again" in said
 
 
 def test_wrong_jobs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases: list[tuple[dict[str, Any], int, str]] = [
         ({"bands": ["q"]}, 2, "the records have no 'q'"),
         ({"mixer": None}, 2, "mixer: give the export's mixer"),
-        ({"mixer": "sceen-mixer.json"}, 2, "mixer: there is no file"),
+        ({"mixer": "sceen-mixer.json"}, 2, "sceen-mixer.json; check the path"),
+        ({"mixer": None, "manifest": "no.json"}, 2, "no.json; check the path"),
+        ({"bands": ["p", "p"]}, 2, "bands: 'p' stands twice; name each band once"),
+        ({"argmax": ["p", "p"]}, 2, "argmax: 'p' stands twice; name each band once"),
+        ({"scale": math.nan}, 2, "scale: nan is not finite; give a number, or leave scale out"),
+        ({"offset": math.inf}, 2, "offset: inf is not finite"),
+        ({"clip": [5, 1]}, 2, "clip: [5.0, 1.0]: the first number must not be above the second; give [least"),
+        ({"clip": [0, math.nan]}, 2, "the first number must not be above the second"),
+        ({"datetime": "yesterday"}, 2, "datetime: 'yesterday' is no ISO 8601 time; give one such as 2024-"),
+        (
+            {"type": "float32", "scale": 1e300},
+            1,
+            "is outside of float32; choose a larger type, scale or clip",
+        ),
+        ({"type": "float32", "scale": 3e38}, 1, "is outside of float32"),
+        ({"type": "float32", "offset": -1e39}, 1, "-1e+39 is outside of float32"),
         ({"records": "prod-*"}, 2, "nothing matches"),
         ({"tileSize": 300}, 2, "tileSize: 300 is not a positive multiple of 256"),
         ({"kernelSize": [3, 3], "overlap": {"blend": "box"}}, 2, "overlap"),
@@ -153,6 +172,19 @@ def test_wrong_jobs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     for changes, status, text in cases:
         assert text in refused(folder, job(folder, **changes), capsys, status), changes
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_scaled_values_beyond_float32_are_clipped_or_saturated(folder: Path) -> None:
+    for changes, most in (
+        ({"scale": 1e300, "clip": [0, 7]}, 7),
+        ({"scale": 3e38, "saturate": True}, np.finfo(np.float32).max),
+        ({"scale": 1e300, "clip": [0, math.inf], "saturate": True}, np.finfo(np.float32).max),
+        ({"scale": 1e300, "type": "float64"}, 199e300),
+    ):
+        assert main(["import-image", job(folder, **{"type": "float32", **changes}), "--overwrite"]) == 0
+        with rasterio.open(folder / "map" / "m.tif") as dataset:
+            assert dataset.read(1).max() == pytest.approx(most) and dataset.read(1).min() == 0
 
 
 def test_a_mixer_that_contradicts_itself(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
