@@ -105,7 +105,9 @@ def look_command(
     """
     from patchbeam import storage
     from patchbeam.look import LookOptions, look, look_page, png
+    from pipelines.report import check_file
 
+    check_file(output, "-o")
     options = LookOptions(
         show=show,
         bands=None if bands is None else tuple(name.strip() for name in bands.split(",")),

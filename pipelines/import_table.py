@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from patchbeam import storage
+from patchbeam.crs import parse_crs
 from patchbeam.errors import CountMismatch, JobError
 from patchbeam.leftovers import clean_up
 from patchbeam.records.files import RecordFiles
@@ -42,6 +43,8 @@ def resolve_import_table(job: ImportTableJob, base: str) -> ImportTablePlan:
     if (job.x_column is None) != (job.y_column is None):
         missing = "yColumn" if job.y_column is None else "xColumn"
         raise JobError(f"{missing}: is missing; xColumn and yColumn go together")
+    if job.crs is not None:
+        parse_crs(job.crs, "crs")
     return ImportTablePlan(
         records=tuple(_records([resolve_path(path, base) for path in job.records])),
         output=resolve_path(job.output, base),

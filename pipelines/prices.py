@@ -83,7 +83,12 @@ def load_prices(path: str | None) -> Prices:
         else:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
-        return Prices.model_validate(parse_yaml(text, f"--prices: {path}"))
+        values = parse_yaml(text, f"--prices: {path}")
+        if not isinstance(values, dict):
+            raise JobError(
+                f"--prices: {path}: this is no map of keys to values; write one as patchbeam/prices.yaml is"
+            )
+        return Prices.model_validate(values)
     except (OSError, UnicodeDecodeError) as error:
         raise JobError(f"--prices: {path} cannot be read: {getattr(error, 'strerror', error)}") from None
     except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 from patchbeam import storage
-from patchbeam.errors import PatchbeamError
+from patchbeam.errors import OutputUnusable, PatchbeamError
 from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
 from patchbeam.records.names import manifest_name
@@ -42,6 +43,24 @@ def export_facts(plan: ExportPlan, manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def check_file(path: str, option: str) -> None:
+    """Refuses a file that cannot be written, before the work that it is to tell of.
+
+    Args:
+        path: of the file, local or ``gs://``.
+        option: that names it.
+
+    Raises:
+        OutputUnusable: and why.
+    """
+    if not storage.is_remote(path) and os.path.isdir(path):
+        raise OutputUnusable(f"{option}: {path} is a folder; give the name of a file")
+    try:
+        storage.check_writable(path)
+    except OutputUnusable as error:
+        raise OutputUnusable(f"{option}: {error}") from None
+
+
 @contextmanager
 def reporting(path: str | None, job: str, file: str) -> Iterator[dict[str, Any]]:
     """Yields a mapping that goes into the report; the rest is what happens inside.
@@ -52,8 +71,11 @@ def reporting(path: str | None, job: str, file: str) -> Iterator[dict[str, Any]]
         file: the job file.
 
     Raises:
-        WriteFailed: the job has succeeded, and its report cannot be written.
+        OutputUnusable: the report cannot be written; nothing has been done.
+        WriteFailed: the job has succeeded, and its report cannot be written after all.
     """
+    if path is not None:
+        check_file(path, "--report")
     facts: dict[str, Any] = {}
     started, begin = datetime.now(UTC), time.monotonic()
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchbeam import storage
+from patchbeam.crs import parse_crs
 from patchbeam.errors import GridError, JobError, nearest
 from patchbeam.grid import clip_region, resolve_grid
 from patchbeam.rasters.bands import Band, resolve_bands
@@ -67,6 +68,8 @@ def resolve_export_table(job: ExportTableJob, base: str) -> TablePlan:
     if (job.x_column is None) != (job.y_column is None):
         missing = "yColumn" if job.y_column is None else "xColumn"
         raise JobError(f"{missing}: is missing; xColumn and yColumn go together")
+    if job.crs is not None:
+        parse_crs(job.crs, "crs")
     if drawn or job.features is None:
         source = TableSource(
             path="",

@@ -68,6 +68,12 @@ class ExportView:
                 RecordFiles.open(there, spool_folder=folder, threads=threads)
             )
             if manifest is not None:
+                said = manifest.format_options.kernel_width_height
+                if kernel not in (None, said):
+                    raise JobError(
+                        f"--kernel-size: {list(kernel or ())} is given and {self.files.manifest_path} says "
+                        f"{list(said)}; leave the option out"
+                    )
                 self._by_manifest()
             else:
                 self._by_mixer(kernel)

@@ -282,3 +282,11 @@ def test_one_patch_is_stretched_by_all_that_is_stored(tmp_path: Path) -> None:
     with ExportView(prefix) as view, Pool(1) as pool:
         one = make_painter(view, ("red",), percentiles=(0, 100), classes=False, pool=pool, sample=(4,))
         assert (one.stretches[0].low, one.stretches[0].high) == (100, 2023)
+
+
+def test_a_kernel_that_the_manifest_contradicts_is_refused(tmp_path: Path) -> None:
+    prefix = make(tmp_path, np.ones((1, 96, 96), np.uint8), ["red"], formatOptions={"kernelSize": [16, 16]})
+    same = look(prefix, LookOptions(kernel=(16, 16)))
+    np.testing.assert_array_equal(same, look(prefix))
+    with pytest.raises(JobError, match=r"--kernel-size: \[8, 8\] is given and .*says \[16, 16\]; leave"):
+        look(prefix, LookOptions(kernel=(8, 8)))

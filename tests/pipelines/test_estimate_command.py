@@ -87,6 +87,15 @@ def test_what_workers_cost(tmp_path: Path) -> None:
     assert small.fits and not big.fits
 
 
+def test_a_file_that_is_none_of_prices(place: Place) -> None:
+    for text in ("x,y\n1,2\n", "[1]", ""):
+        file = place.folder / "prices.yaml"
+        file.write_text(text)
+        outcome = command("plan", str(place.write(JOB)), "--estimate", "--prices", str(file))
+        assert outcome.status == 2
+        assert f"--prices: {file}: this is no map of keys to values; write one as" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

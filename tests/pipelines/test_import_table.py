@@ -219,3 +219,18 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "r.tfrecord").write_bytes(data)
     with pytest.raises(CorruptRecord, match=r"r.tfrecord.*record 4"):
         import_table(tmp_path, records="r.tfrecord", output="t.csv")
+
+
+def test_names_that_stand_twice_and_a_crs_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("x,y,v\n1,2,3\n")
+    export_table(tmp_path, features="p.csv", output="out/t")
+    job: dict[str, Any] = {"records": "out/t.tfrecord.gz", "output": "back.csv"}
+    with pytest.raises(JobError, match=r"columns\[1\]: 'v' stands twice; name each feature once"):
+        import_table(tmp_path, **job, columns=["v", "v"])
+    with pytest.raises(JobError, match=r"binary\[1\]: 'v' stands twice"):
+        import_table(tmp_path, **job, binary=["v", "v"])
+    with pytest.raises(JobError, match="crs: 'EPSG:99' is not a coordinate reference system; give a code"):
+        import_table(tmp_path, **job, xColumn="x", yColumn="y", crs="EPSG:99")
+    with pytest.raises(JobError, match="crs: 'EPSG:0' is not a coordinate reference system; give a code"):
+        export_table(tmp_path, features="p.csv", xColumn="x", yColumn="y", crs="EPSG:0", overwrite=True)
+    assert not (tmp_path / "back.csv").exists()

@@ -289,6 +289,12 @@ def test_a_class_with_too_few_pixels_is_named(rasters: Path, tmp_path: Path) -> 
         drawn(tmp_path, rasters, perClass=16)
     with pytest.raises(JobError, match="class 5 has 0 valid"):
         drawn(tmp_path, rasters, classes=[1, 5])
+    # a band of numbers that was taken for one of classes
+    with pytest.raises(
+        JobError, match=r"class 27 has 0 and 12 more classes have too few valid .*; lower"
+    ) as caught:
+        drawn(tmp_path, rasters, classes=list(range(20, 40)))
+    assert len(str(caught.value)) < 400
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

@@ -87,6 +87,24 @@ def test_report_and_json_logs(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
     assert place.export(JOB).err.startswith("patchbeam: output: ")
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCENE", "scene")
+    for report, said in (
+        ("folder", "--report: {}/folder is a folder; give the name of a file"),
+        (
+            "file/r.json",
+            "--report: {}/file/r.json: cannot write here: {}/file is a file, not a folder; choose",
+        ),
+    ):
+        outcome = place.export({**JOB, "output": "out/scene"}, "--report", str(place.folder / report))
+        assert outcome.status == 2 and said.format(place.folder, place.folder) in outcome.err
+        assert not (place.folder / "out").exists()
+    picture = command("look", str(place.folder / "scene.tif"), "-o", str(place.folder / "file" / "p.png"))
+    assert picture.status == 2 and "-o: " in picture.err and "; choose another output" in picture.err
+
+
 def test_status_3_while_another_run_holds_the_lock(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCENE", "scene")
     job = {**JOB, "output": "out/scene"}

@@ -187,13 +187,15 @@ def choose(
         geometry: features that hold geometries in WKB, whose bytes are no text.
 
     Raises:
-        JobError: a feature that is named is in no record.
+        JobError: a feature that is named is in no record, or stands twice.
         EncodeError: a feature is text in one record and numbers in another, or its bytes are no UTF-8 and
             it is not said to be binary; names feature and record.
     """
     names = list(found.columns)
     for key, wanted in (("columns", columns or ()), ("binary", () if isinstance(binary, bool) else binary)):
         for i, name in enumerate(wanted):
+            if name in wanted[:i]:
+                raise JobError(f"{key}[{i}]: {name!r} stands twice; name each feature once")
             if name not in names:
                 raise JobError(
                     f"{key}[{i}]: no record has a feature {name!r}{nearest(name, names)}; features are "

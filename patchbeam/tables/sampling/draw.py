@@ -23,6 +23,8 @@ from patchbeam.tables.sampling.plan import DrawPlan, SamplePlan
 
 _U = np.uint64
 _MOST_CLASSES = 4096
+_TOLD = 8
+"""Classes that a message names: a band of numbers, taken for one of classes, has thousands."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,19 +146,19 @@ def chosen_pixels(drawn: Drawn, draw: DrawPlan) -> Ints:
     """Returns the pixels drawn, all classes together, row-major.
 
     Raises:
-        JobError: a class has fewer pixels than are wanted; names every such class.
+        JobError: a class has fewer pixels than are wanted; names such classes.
     """
     wanted = draw.classes if draw.classes is not None else tuple(sorted(drawn))
     counts = {value: drawn[value].count if value in drawn else 0 for value in wanted}
     few = {value: count for value, count in counts.items() if count < draw.per_class}
     if few or not wanted:
-        said = ", ".join(f"class {value} has {count}" for value, count in few.items()) or "no pixel is valid"
+        told = [f"class {value} has {count}" for value, count in few.items()]
+        more = f" and {len(told) - _TOLD} more classes have too few" if len(told) > _TOLD else ""
+        said = f"{', '.join(told[:_TOLD])}{more} valid pixels" if told else "no pixel is valid"
         raise JobError(
             f"sample.perClass: {draw.per_class} points of each class of band {draw.band.name!r} are "
-            f"wanted, and {said} "
-            "valid pixels in the region; lower perClass, make the region larger, or name the classes "
-            "wanted with "
-            "classes"
+            f"wanted, and {said} in the region; lower perClass, make the region larger, or name the classes "
+            "wanted with classes"
         )
     return np.sort(np.concatenate([drawn[value].pixels for value in wanted]))
 
