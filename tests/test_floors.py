@@ -18,13 +18,13 @@ FLOORS = ("patchbeam", "transforms", "pipelines")  # from the lowest up
 # no import cycles.
 ROOMS = (
     "redact errors class_colours counts npy pool prefetch sizes tally",
-    "affines crs options order retry scene splits statistics storage",
+    "affines crs options order retry splits statistics storage",
     "elements features lock outline patches records software",
     "buffers clip exported lattice manifest mixer pixels region rounding selection shards sidecars spec",
     "blocks grid_options inspect patch_values pieces summary",
     "cut finished grid keep",
     "encode finished_shards missing rasters",
-    "assemble encode_example encode_sequence image_records source_entries",
+    "assemble encode_example encode_sequence image_records scene source_entries",
     "data look mosaic plan tables",
     "draw export outputs staged",
     "checks describe estimate leftovers verify",

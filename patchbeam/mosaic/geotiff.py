@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from odc.geo.crs import CRS
 from odc.geo.geobox import GeoBox
 from rasterio.enums import ColorInterp, Resampling
-from rasterio.errors import RasterioError
 
 from patchbeam.class_colours import class_colours
 from patchbeam.errors import WriteFailed
 from patchbeam.mosaic.options import Compress, MapClass
+from patchbeam.rasters.written import GDAL_FAILURES, check_written
+from patchbeam.storage.base import MAKE_ROOM
 
 BLOCK_SIZE = 512
 _CACHE_BYTES = 64 << 20
@@ -96,9 +97,12 @@ def write_cog(path: str, pixels: NDArray[Any], grid: GeoBox, profile: TileProfil
                 # In memory and by all threads; the driver would write them to a file first.
                 dataset.build_overviews(factors, _resampling(profile))
             rasterio.shutil.copy(dataset, temporary, **_creation_options(profile, threads))
+        check_written(temporary, path)
         os.replace(temporary, path)
         return os.stat(path).st_size
-    except (OSError, RasterioError) as error:
+    except WriteFailed:
+        raise
+    except GDAL_FAILURES as error:
         raise _failed(path, error) from error
     finally:
         for left in (temporary, f"{temporary}.ovr.tmp", f"{temporary}.msk.ovr.tmp"):
@@ -107,7 +111,7 @@ def write_cog(path: str, pixels: NDArray[Any], grid: GeoBox, profile: TileProfil
 
 
 def _failed(path: str, error: BaseException) -> WriteFailed:
-    failure = WriteFailed(f"{path}: cannot write this tile: {' '.join(str(error).split())}")
+    failure = WriteFailed(f"{path}: cannot write this tile: {' '.join(str(error).split())}; {MAKE_ROOM}")
     failure.errno = error.errno if isinstance(error, OSError) else None
     return failure
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from rasterio.errors import RasterioError
 from rasterio.windows import Window as RasterWindow
 
 from patchbeam.errors import OutputExists, WriteFailed
+from patchbeam.rasters.written import GDAL_FAILURES, check_written
 from patchbeam.scene import spectra
 from patchbeam.scene.options import SceneOptions, check_path
 from patchbeam.scene.render import REFLECTANCE_SCALE, Renderer, Window
+from patchbeam.storage.base import MAKE_ROOM
 
 _CACHE_BYTES = 16 << 20
 _WINDOW_PIXELS = 1 << 18  # what a window is drawn in: small enough for its arrays to stay in the cache
@@ -45,12 +46,17 @@ def write_files(path: str | os.PathLike[str], options: SceneOptions) -> list[Pat
     try:
         _fill(parts, options)
         for part, final in zip(parts, finals, strict=True):
+            check_written(os.fspath(part), os.fspath(final), reads=True)
+        for part, final in zip(parts, finals, strict=True):
             os.replace(part, final)
-    except (RasterioError, OSError) as error:
-        raise WriteFailed(f"{scene}: writing the scene failed: {error}") from error
+    except WriteFailed:
+        raise
+    except GDAL_FAILURES as error:
+        text = " ".join(str(error).split())
+        raise WriteFailed(f"{scene}: writing the scene failed: {text}; {MAKE_ROOM}") from error
     finally:
         for part in parts:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # a read-only disk refuses this too, and the first error is to be told
                 part.unlink()
     return finals
 

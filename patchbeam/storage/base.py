@@ -170,11 +170,15 @@ def read_failed(path: str, what: str, error: BaseException, number: int | None =
     return failure
 
 
+MAKE_ROOM = "make room there, or write elsewhere, and run again"
+"""What to do when the disk is full."""
+
+
 def write_failed(path: str, what: str, error: BaseException, number: int | None = None) -> WriteFailed:
     """Returns the error for a write; its ``errno`` is that of ``error``, or ``number``."""
     number = error.errno if number is None and isinstance(error, OSError) else number
     full = number in (errno.ENOSPC, errno.EDQUOT)
-    hint = "; make room there, or write elsewhere, and run again" if full else ""
+    hint = f"; {MAKE_ROOM}" if full else ""
     failure = WriteFailed(f"{path}: cannot {what}: {reason(error)}{hint}")
     failure.errno = number
     return failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import rasterio
 from hypothesis import given
 from hypothesis import strategies as st
 from shared import ROOT
+from storage_faults import files_end_at
 
 from patchbeam.errors import JobError, OutputExists, WriteFailed
 from patchbeam.scene import BANDS, CLASSES, write_scene
@@ -292,6 +294,32 @@ def test_a_failure_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(WriteFailed, match=r"s\.tif: writing the scene failed: no space left"):
         write_scene(tmp_path / "s.tif", width=8, height=8)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("compress", ["deflate", "none"])
+@pytest.mark.parametrize("layout", ["tiled", "striped"])
+def test_a_scene_that_does_not_fit_on_the_disk_is_an_error(
+    tmp_path: Path, layout: str, compress: str
+) -> None:
+    """GDAL alone reports success for most of these sizes."""
+    options: dict[str, Any] = {"width": 300, "height": 200, "layout": layout, "compress": compress}
+    path, _ = write_scene(tmp_path / "whole.tif", **options)
+    whole = path.stat().st_size
+    (tmp_path / "out").mkdir()
+    for share in (0.001, 0.1, 0.5, 0.9, 0.99):
+        with files_end_at(int(whole * share)), pytest.raises(WriteFailed, match="make room there, or write"):
+            write_scene(tmp_path / "out" / "s.tif", **options)
+        assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_disk_that_takes_nothing_away_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("patchbeam.scene.write._fill", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(WriteFailed, match="Read-only file system; make room there, or write elsewhere"):
+        write_scene(tmp_path / "s.tif", width=64, height=64)
 
 
 def peak_bytes(path: Path, width: int, height: int) -> int:

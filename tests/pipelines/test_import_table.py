@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyogrio
 import pytest
+from storage_faults import files_end_at
 from table_jobs import export_table, import_table, points, write_vector
 
-from patchbeam.errors import CorruptRecord, EncodeError, JobError, OutputExists
+from patchbeam.errors import CorruptRecord, EncodeError, JobError, OutputExists, WriteFailed
 from patchbeam.records.example import ExampleLayout, Feature
 from patchbeam.records.tfrecord import write_records
+from patchbeam.tables.importing.write import driver_of, write_table
 
 ROWS: dict[str, Any] = {
     "flag": [True, False, None],
@@ -234,3 +236,22 @@ def test_names_that_stand_twice_and_a_crs_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="crs: 'EPSG:0' is not a coordinate reference system; give a code"):
         export_table(tmp_path, features="p.csv", xColumn="x", yColumn="y", crs="EPSG:0", overwrite=True)
     assert not (tmp_path / "back.csv").exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "gpkg", "geojson"])
+def test_a_table_that_does_not_fit_on_the_disk_is_an_error(tmp_path: Path, suffix: str) -> None:
+    table = pa.table({"x": [float(n) for n in range(2000)], "name": [f"n{n}" for n in range(2000)]})
+    path = str(tmp_path / f"t.{suffix}")
+
+    def write() -> None:
+        driver = driver_of(path, f".{suffix}")
+        write_table(table.to_batches(), table.schema, path, driver, geometry=None, layer="t")
+
+    write()
+    whole = Path(path).stat().st_size
+    Path(path).unlink()
+    with (
+        files_end_at(whole // 2),
+        pytest.raises(WriteFailed, match=r"cannot be written: .*; make room there"),
+    ):
+        write()

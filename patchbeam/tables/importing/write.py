@@ -12,6 +12,7 @@ import shapely
 from pyproj import CRS
 
 from patchbeam.errors import JobError, WriteFailed, nearest
+from patchbeam.storage.base import MAKE_ROOM
 from patchbeam.tables.importing.columns import GeometryColumns, geometry_wkb
 from patchbeam.tables.libraries import need_pyogrio
 
@@ -99,7 +100,7 @@ def write_table(
     except (pa.ArrowException, OSError, RuntimeError) as error:
         if isinstance(error, WriteFailed):
             raise
-        raise WriteFailed(f"{path}: cannot be written: {error}") from error
+        raise WriteFailed(f"{path}: cannot be written: {error}; {MAKE_ROOM}") from error
 
 
 def _readable(batch: pa.RecordBatch, name: str, geometry: GeometryColumns | None, driver: str) -> pa.Array:

@@ -15,6 +15,7 @@ from affine import Affine
 from odc.geo.geobox import GeoBox
 from rasterio.enums import Resampling
 from rio_cogeo import cog_validate
+from storage_faults import files_end_at
 
 from patchbeam.errors import WriteFailed
 from patchbeam.lattice import padded
@@ -81,6 +82,22 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
             str(tmp_path / "file" / "t.tif"), pixels, GRID, TileProfile(nodata=0, names=("a",)), threads=1
         )
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("side", [200, 700])
+def test_a_tile_that_does_not_fit_on_the_disk_is_an_error(tmp_path: Path, side: int) -> None:
+    """GDAL alone reports success for most of these sizes."""
+    pixels = np.random.default_rng(0).integers(0, 60_000, (1, side, side)).astype(np.uint16)
+    grid = GeoBox((side, side), GRID.affine, GRID.crs)
+    path = tmp_path / "t.tif"
+    profile = TileProfile(nodata=None, names=("a",))
+    whole = write_cog(str(path), pixels, grid, profile, threads=2)
+    path.unlink()
+    for share in (0.001, 0.1, 0.5, 0.9, 0.99):
+        with files_end_at(int(whole * share)), pytest.raises(WriteFailed, match="make room there, or write"):
+            write_cog(str(path), pixels, grid, profile, threads=2)
+        assert not list(tmp_path.iterdir())
+    assert write_cog(str(path), pixels, grid, profile, threads=2) == whole
 
 
 @pytest.mark.parametrize("crs", ["EPSG:32633", "EPSG:4326", "+proj=laea +lat_0=5 +lon_0=9 +units=m"])
