@@ -14,7 +14,7 @@ from patchbeam.records.names import manifest_name, mixer_name, shard_name
 from patchbeam.redact import without_secrets
 from patchbeam.sizes import size_text as size_text
 from pipelines.choice_text import choice_rows, why_dropped
-from pipelines.source_text import how_read, source_notes
+from pipelines.source_text import empty_notes, how_read, source_notes
 
 
 def plan_text(plan: ExportPlan) -> str:
@@ -119,14 +119,7 @@ def summary_text(plan: ExportPlan, manifest: Manifest) -> str:
                     f"{band.rounded_values} numbers were rounded to float32; numbers: native keeps them",
                 )
             )
-    empty = [band.name for band in manifest.bands if band.statistics and not band.statistics.valid_count]
-    if empty and done.written:
-        rows.append(
-            (
-                "note",
-                f"every pixel of {', '.join(empty)} is masked; check nodata, and where the sources lie",
-            )
-        )
+    rows.extend(("note", text) for text in empty_notes(plan, manifest))
     rows.append(("manifest", manifest_name(plan.output)))
     return _table(rows)
 

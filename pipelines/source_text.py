@@ -8,8 +8,10 @@ from odc.geo.geobox import GeoBox
 
 from patchbeam.crs import describe, longitude_period, same_crs
 from patchbeam.lattice import grid_outline_bounds, meets_any
+from patchbeam.manifest import Manifest
 from patchbeam.plan import ExportPlan
 from patchbeam.rasters.source import Source
+from patchbeam.redact import without_secrets
 
 _MOST = 64
 """Files of a source whose places are compared."""
@@ -64,6 +66,26 @@ def source_warnings(plan: ExportPlan) -> Iterator[str]:
                 f"sources.{source.name}: {none} of the grid, so that its bands are masked everywhere: it "
                 f"begins at {_bounds(grids[0])} in {describe(grids[0].crs)}, and the grid is "
                 f"{_bounds(plan.grid)} in {describe(plan.grid.crs)}; check its CRS, and grid.region"
+            )
+
+
+def empty_notes(plan: ExportPlan, manifest: Manifest) -> Iterator[str]:
+    """Yields which bands of an export hold nothing, in all of its patches together."""
+    if not manifest.patches.written:
+        return
+    seen = {band.name: band.statistics for band in manifest.bands if band.statistics is not None}
+    masked = [name for name, statistics in seen.items() if not statistics.valid_count]
+    if masked:
+        yield f"every pixel of {', '.join(masked)} is masked; check nodata, and where the sources lie"
+    layers = {source.name: source.vector for source in plan.sources}
+    for band in plan.bands:
+        layer, statistics = layers[band.source], seen.get(band.name)
+        if layer is None or layer.background is None or statistics is None:
+            continue
+        if statistics.min == statistics.max == layer.background:
+            yield (
+                f"{band.name} is {layer.background:g} everywhere: no feature of {without_secrets(layer.path)} "
+                "is burnt in a patch that was written; check where it lies"
             )
 
 

@@ -140,3 +140,25 @@ def test_rasters_of_the_whole_globe_are_none_that_lie_elsewhere(tmp_path: Path) 
         )
     made = plan(tmp_path, sources={name: f"{name}.tif" for name in "abcd"}, grid={"region": [10, 10, 60, 60]})
     assert list(source_warnings(made)) == []
+
+
+@pytest.mark.parametrize(("east", "background"), [(0.0, 0), (0.0, 7), (5.0, 0), (5.0, 7), (5.0, "masked")])
+def test_a_vector_layer_that_lies_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], east: float, background: Any
+) -> None:
+    write_tif(tmp_path / "in.tif", np.ones((1, 64, 64), np.uint8), crs="EPSG:4326", transform=DEGREES)
+    ring = [[15 + east, 48], [15.003 + east, 48], [15.003 + east, 47.997], [15 + east, 48]]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    layer = {
+        "type": "FeatureCollection",
+        "features": [{"type": "Feature", "properties": {}, "geometry": shape}],
+    }
+    (tmp_path / "v.geojson").write_text(json.dumps(layer))
+    fields = {"vector": "v.geojson", "value": 3, "background": background}
+    job = {"job": "export-image", "sources": {"a": "in.tif", "fields": fields}, "output": "out/s"}
+    (tmp_path / "job.json").write_text(json.dumps({**job, "formatOptions": {"patchDimensions": 16}}))
+    assert main(["export-image", str(tmp_path / "job.json")]) == 0
+    out = capsys.readouterr().out
+    said = f"fields is {background} everywhere: no feature of {tmp_path / 'v.geojson'} is burnt in a patch"
+    assert (said in out) == (east > 0 and background != "masked")
+    assert ("every pixel of fields is masked" in out) == (background == "masked")
