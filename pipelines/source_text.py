@@ -84,8 +84,8 @@ def empty_notes(plan: ExportPlan, manifest: Manifest) -> Iterator[str]:
             continue
         if statistics.min == statistics.max == layer.background:
             yield (
-                f"{band.name} is {layer.background:g} everywhere: no feature of {without_secrets(layer.path)} "
-                "is burnt in a patch that was written; check where it lies"
+                f"{band.name} is {layer.background:g} everywhere: no feature of "
+                f"{without_secrets(layer.path)} is burnt in a patch that was written; check where it lies"
             )
 
 
