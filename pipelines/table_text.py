@@ -18,7 +18,8 @@ def export_text(plan: TablePlan, report: TableReport) -> str:
         ),
     ]
     if report.outside:
-        rows.append(("outside", f"{report.outside} features lie outside the rasters; their bands are null"))
+        lie = "feature lies" if report.outside == 1 else "features lie"
+        rows.append(("outside", f"{report.outside} {lie} outside the rasters; their bands are null"))
     if report.masked:
         rows.append(("masked", f"{report.masked} values are masked where they were sampled: {_masked(plan)}"))
     for name, count in report.rounded.items():

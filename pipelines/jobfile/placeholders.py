@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from datetime import UTC, date, datetime
+from difflib import get_close_matches
 from typing import Any
 
 from patchbeam.errors import JobError, nearest
@@ -19,6 +20,7 @@ DATE_VARIABLE = "PATCHBEAM_DATE"
 
 _PLACEHOLDER = re.compile(
     r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?<!\$)\{date(?::(?P<form>[^{}]+))?\}"
+    r"|(?<!\$)\{(?P<like>\s*[A-Za-z]+\s*)(?::[^{}]*)?\}"
 )
 _HALF = re.compile("[\ud800-\udfff]")
 _FORM = re.compile("(?:[^%]|%[-_]?[YymdejbBaAGgVUWuwCFD%])*")
@@ -33,7 +35,8 @@ def fill_placeholders(value: Any, name: str, place: str = "") -> Any:
         place: key path of the part.
 
     Raises:
-        JobError: an environment variable is not set, or the date is none; names the key.
+        JobError: an environment variable is not set, the date is none, or what looks like a date's
+            placeholder is none; names the key.
     """
     if isinstance(value, dict):
         return {key: fill_placeholders(item, name, f"{place}.{key}") for key, item in value.items()}
@@ -46,6 +49,14 @@ def fill_placeholders(value: Any, name: str, place: str = "") -> Any:
     def fill(match: re.Match[str]) -> str:
         if match[0] == "$${":
             return "${"
+        if match["like"] is not None:
+            # other words in braces may belong to a name or a pattern
+            if get_close_matches(match["like"].strip().lower(), ["date"], cutoff=0.8):
+                raise JobError(
+                    f"{where}: {match[0]}: is no placeholder; write {{date}} or {{date:%Y%m%d}} for the day "
+                    "of the run"
+                )
+            return match[0]
         if match["name"] is None:
             return _day(where).strftime(_form(match["form"] or "%Y-%m-%d", where))
         found = os.environ.get(match["name"])

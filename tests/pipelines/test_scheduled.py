@@ -27,12 +27,12 @@ def test_placeholders(monkeypatch: pytest.MonkeyPatch) -> None:
     job = {
         "a": ["{date}", "x-{date:%Y%m%d}-{date:%d}", 3, None],
         "b": {"{date}": "${BUCKET}/s"},
-        "c": "$${BUCKET} {dates} {}",
+        "c": "$${BUCKET} {name} {}",
     }
     assert fill_placeholders(job, "job.yaml") == {
         "a": ["2026-11-03", "x-20261103-03", 3, None],
         "b": {"{date}": "gs://b/${x}{date}/s"},  # what a variable holds is taken as it is
-        "c": "${BUCKET} {dates} {}",
+        "c": "${BUCKET} {name} {}",
     }
     monkeypatch.delenv("PATCHBEAM_DATE")
     assert fill_placeholders("{date}", "j") in {str(datetime.now(UTC).date()), str(datetime.now().date())}
@@ -43,6 +43,9 @@ def test_placeholders(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("${PATCHBEAM_NOT_SET}", None, r"job\.yaml: a\[0\]: \$\{PATCHBEAM_NOT_SET\}: .* is not set"),
         ("{date}", "3.11.2026", "PATCHBEAM_DATE is '3.11.2026', which is no day"),
+        ("out/{dte}/scene", None, r"a\[0\]: \{dte\}: is no placeholder; write \{date\} or"),
+        ("${HOME}/{ Date:%Y}", None, r"\{ Date:%Y\}: is no placeholder"),
+        ("{dates}", None, "is no placeholder"),
     ],
 )
 def test_placeholders_that_cannot_be_filled(
