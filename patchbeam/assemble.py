@@ -48,7 +48,7 @@ def assemble(shard: Shard, folder: str, *, profile: str | None, threads: int = 1
         shard: what it is made of.
         folder: the temporary prefix.
         profile: ``indexed``, ``zlib6``, or ``None`` for files that are not compressed.
-        threads: that copy pieces.
+        threads: that copy pieces, or sum what need not be copied.
 
     Raises:
         ReadFailed: a piece is missing, shorter than it was, or damaged.
@@ -77,7 +77,7 @@ def _assembled(shard: Shard, folder: str, profile: str | None, threads: int) -> 
             tables.append(members)
             crc = crc32c_combine(crc, part_crc, int(members[:, 2].sum()))
         stat = storage.concat(parts, path, consume=True, threads=threads)
-        crc32c = stat.crc32c or storage.crc32c_of(path)
+        crc32c = stat.crc32c or storage.crc32c_of(path, threads=threads)
         if crc32c != crc32c_text(crc):
             raise _damaged(shard, path)
     done = AssembledShard(
@@ -109,7 +109,7 @@ def _damaged(shard: Shard, path: str) -> ReadFailed:
 
 
 def _refused(span: Span, crc: int) -> ReadFailed:
-    forget_run(span.path)
+    forget_run(storage.split(span.path)[0], span.run)
     return ReadFailed(
         f"{span.path}: {span.stored} bytes from byte {span.start} are not those that were written (their "
         f"CRC-32C is {crc32c_text(crc)}, not {crc32c_text(span.crc)}): the disk or a program has changed "

@@ -98,6 +98,7 @@ class Piece:
         sums: for each member, the CRC-32C of the stored bytes from the start of the file to its end.
         moments: as in :class:`RecordRun`, on a run's first part only.
         rounded: as in :class:`RecordRun`, on a run's first part only.
+        start: first byte in a file that the pieces of a shard share; ``None`` in a file of its own.
     """
 
     path: str
@@ -109,6 +110,7 @@ class Piece:
     sums: Ints
     moments: tuple[Moments, ...]
     rounded: tuple[int, ...]
+    start: int | None = None
 
     @property
     def records(self) -> int:

@@ -56,10 +56,14 @@ def write_run(folder: str, pieces: Sequence[Piece]) -> None:
     retrying(lambda: storage.write_atomic(path, to_text([_piece_to_json(piece) for piece in pieces])))
 
 
-def forget_run(piece_path: str) -> None:
-    """Deletes the descriptor of the run that a piece belongs to, so that a resumed run makes it anew."""
-    folder, name = storage.split(piece_path)
-    storage.delete(_run_path(folder, int(name.partition("-")[0])))
+def forget_run(folder: str, first_patch: int) -> None:
+    """Deletes the descriptor of a run, so that a resumed run makes it anew.
+
+    Args:
+        folder: the temporary prefix.
+        first_patch: of the run.
+    """
+    storage.delete(_run_path(folder, first_patch))
 
 
 def find_finished(folder: str, blocks: BlockGrid) -> Finished:
@@ -142,9 +146,12 @@ def _is_whole(piece: Piece, files: Mapping[str, FileStat]) -> bool:
         return True
     # a path elsewhere is that of a descriptor that was copied from another plan's folder: not among them
     stat = files.get(piece.path)
+    size = int(piece.members[:, 2].sum())
+    if piece.start is not None:
+        return stat is not None and stat.size_bytes >= piece.start + size
     return (
         stat is not None
-        and stat.size_bytes == int(piece.members[:, 2].sum())
+        and stat.size_bytes == size
         and stat.crc32c in (None, storage.crc32c_text(int(piece.sums[-1])))
     )
 
@@ -160,6 +167,7 @@ def _piece_to_json(piece: Piece) -> dict[str, Any]:
         "sums": _ints_to_json(piece.sums),
         "moments": [asdict(moments) for moments in piece.moments],
         "rounded": piece.rounded,
+        "start": piece.start,
     }
 
 
@@ -175,6 +183,7 @@ def _piece_from_json(value: Any) -> Piece:
         sums=_ints_from_json(value["sums"], 1).reshape(-1),
         moments=tuple(Moments(**moments) for moments in value["moments"]),
         rounded=tuple(value["rounded"]),
+        start=value["start"],
     )
 
 

@@ -68,6 +68,7 @@ class Span:
         members: ``(member, [records, uncompressed bytes, stored bytes])``; for a part of a member one
             row, whose stored size is not known yet.
         crc: CRC-32C of the stored bytes.
+        run: first patch of the run that the piece is of.
     """
 
     path: str
@@ -77,6 +78,7 @@ class Span:
     take: int
     members: Ints
     crc: int
+    run: int
 
     @property
     def whole(self) -> bool:
@@ -174,7 +176,7 @@ def pack(
     """
     shard = _Open(0, 0)
     for piece in pieces:
-        offsets = np.concatenate([[0], np.cumsum(piece.members[:, 2])])
+        offsets = np.concatenate([[0], np.cumsum(piece.members[:, 2])]) + (piece.start or 0)
         at = 0
         while at < len(piece.members):
             ends = np.cumsum(piece.members[at:, 1])
@@ -184,7 +186,7 @@ def pack(
                 start = int(offsets[at])
                 stored = int(offsets[at + whole]) - start
                 crc = _crc(piece, at, at + whole, stored)
-                shard.add(Span(piece.path, start, stored, 0, -1, rows, crc))
+                shard.add(Span(piece.path, start, stored, 0, -1, rows, crc, piece.order[0]))
                 at += whole
             if at == len(piece.members):
                 break
@@ -201,7 +203,7 @@ def pack(
                     start, stored = int(offsets[at]), int(piece.members[at, 2])
                     crc = _crc(piece, at, at + 1, stored)
                     only = (skip, take) if part else (0, -1)
-                    shard.add(Span(piece.path, start, stored, *only, rows, crc))
+                    shard.add(Span(piece.path, start, stored, *only, rows, crc, piece.order[0]))
                     done += fitting
                     if done == len(sizes):
                         break

@@ -48,6 +48,7 @@ def build(
     overwrite: bool,
     finished: str | None = None,
     lock: LockTicket | None = None,
+    one_machine: bool = False,
 ) -> beam.PCollection:
     """Wires the stages of an export; returns the name of the manifest."""
     drawn = None
@@ -59,7 +60,14 @@ def build(
         | "ReadWindows" >> ReadWindows(plan, threads=threads, drawn=drawn)
         | "EncodeExamples" >> EncodeExamples(plan, threads=threads, drawn=drawn)
         | "WriteToTFRecord"
-        >> WriteToTFRecord(plan, threads=threads, overwrite=overwrite, finished=finished, lock=lock)
+        >> WriteToTFRecord(
+            plan,
+            threads=threads,
+            overwrite=overwrite,
+            finished=finished,
+            lock=lock,
+            one_machine=one_machine,
+        )
     )
 
 
@@ -107,7 +115,15 @@ def run_export(
         try:
             finished = _begin(plan, folder, resume=resume)
             staged = stage_catalogues(plan, folder)
-            build(pipeline, staged, threads=threads, overwrite=overwrite, finished=finished, lock=lock.ticket)
+            build(
+                pipeline,
+                staged,
+                threads=threads,
+                overwrite=overwrite,
+                finished=finished,
+                lock=lock.ticket,
+                one_machine=is_local(options),
+            )
             run_pipeline(pipeline, export_stages(plan), left_files=export_files(plan), ends_here=ends_here)
         except BaseException as error:
             output = _output(plan, folder, lock)

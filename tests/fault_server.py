@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHANGES = ("write_parts", "concat", "rename", "delete", "create_new", "delete_tree")
+CHANGES = ("write_parts", "write_at", "concat", "rename", "delete", "create_new", "delete_tree")
 """The functions of storage that change something."""
 
 

@@ -7,6 +7,7 @@ everything against the plan and publishes.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
@@ -27,13 +28,14 @@ from transforms.meters import Advance, Reading, counter, distribution
 
 
 class _WritePieces(beam.DoFn):  # type: ignore[misc]
-    def __init__(self, plan: ExportPlan, threads: int) -> None:
+    def __init__(self, plan: ExportPlan, threads: int, laid: str | None) -> None:
         self._plan = plan
         self._threads = threads
+        self._laid = laid
 
     def setup(self) -> None:
         self._pool = Pool(self._threads)
-        self._writer = piece_writer(self._plan, self._pool)
+        self._writer = piece_writer(self._plan, self._pool, self._laid)
         self._folder = temporary_folder(self._plan)
         self._stored, self._sizes = counter("bytes_stored"), distribution("piece_bytes")
         self._reading, self._advance = Reading(), Advance("patches")
@@ -89,8 +91,14 @@ class _AssembleShards(beam.DoFn):  # type: ignore[misc]
         folder = temporary_folder(self._plan)
         profile = self._plan.gzip if self._plan.options.compressed else None
         shards = [task for task in group if isinstance(task, Shard)]
-        each = max(1, self._threads // max(1, len(shards)))
-        for done in self._pool.map(lambda s: assemble(s, folder, profile=profile, threads=each), shards):
+        # the last shard is often far smaller than the others
+        share = self._threads / max(1, sum(shard.size_bytes for shard in shards))
+
+        def work(shard: Shard) -> AssembledShard:
+            threads = max(1, round(share * shard.size_bytes))
+            return assemble(shard, folder, profile=profile, threads=threads)
+
+        for done in self._pool.map(work, shards):
             self._reading.take()
             self._advance(1, done.size_bytes)
             yield done
@@ -126,6 +134,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         overwrite: whether files of an earlier export with this prefix are replaced.
         finished: file of what an interrupted run has finished.
         lock: what shows, when the run publishes, that it still holds its output.
+        one_machine: whether the whole run is on this machine, so that workers may write one file together.
     """
 
     def __init__(
@@ -136,6 +145,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         overwrite: bool = False,
         finished: str | None = None,
         lock: LockTicket | None = None,
+        one_machine: bool = False,
     ) -> None:
         super().__init__()
         self._plan = plan
@@ -143,11 +153,14 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         self._overwrite = overwrite
         self._finished = finished
         self._lock = lock
+        self._laid = uuid.uuid4().hex[:8] if one_machine else None
 
     def expand(self, runs: beam.PCollection[RecordRun]) -> beam.PCollection[str]:
         """Pieces, shards, publication."""
         plan, threads = self._plan, self._threads
-        pieces = runs | "WritePieces" >> beam.ParDo(_WritePieces(plan, threads)).with_output_types(Piece)
+        pieces = runs | "WritePieces" >> beam.ParDo(
+            _WritePieces(plan, threads, self._laid)
+        ).with_output_types(Piece)
         if self._finished is not None:
             before = runs.pipeline | "FinishedPieces" >> FinishedPieces(self._finished)
             pieces = (pieces, before) | "WithFinished" >> beam.Flatten()

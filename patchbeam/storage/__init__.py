@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-import numpy as np
-
 from patchbeam.errors import JobError, ReadFailed
-from patchbeam.storage import joining
+from patchbeam.storage import joining, steps
 from patchbeam.storage.base import (
     CHUNK_BYTES,
     Buffer,
-    Checksum,
     FileRange,
     FileStat,
     Part,
@@ -59,12 +56,10 @@ __all__ = [
     "rename",
     "split",
     "stat",
+    "write_at",
     "write_atomic",
     "write_parts",
 ]
-
-
-CRC_BUFFER_BYTES = 1 << 20
 
 
 def stat(path: str) -> FileStat:
@@ -156,6 +151,17 @@ def write_parts(path: str, buffers: Iterable[Buffer]) -> FileStat:
     return written
 
 
+def write_at(path: str, start: int, data: Buffer) -> None:
+    """Writes bytes into a local file from byte ``start`` on; what else it holds stays, none there is made.
+
+    Unlike what the other functions write, the file is there while it is not whole.
+
+    Raises:
+        WriteFailed: they cannot be written; some of them may have been.
+    """
+    steps.write_at(path, start, data)
+
+
 def concat(parts: Sequence[Part], destination: str, *, consume: bool = False, threads: int = 1) -> FileStat:
     """Joins parts (whole files, ranges of files, bytes) into one file that appears whole.
 
@@ -237,19 +243,14 @@ def check_writable(prefix: str) -> None:
     side(prefix).check_writable(prefix)
 
 
-def crc32c_of(path: str) -> str:
+def crc32c_of(path: str, *, threads: int = 1) -> str:
     """Returns the CRC-32C of a file's content in base64; a local file is read, Cloud Storage is asked.
+
+    Args:
+        path: the file.
+        threads: that read a local file.
 
     Raises:
         ReadFailed: the file cannot be read.
     """
-    known = stat(path).crc32c
-    if known is not None:
-        return known
-    total = Checksum()
-    # one buffer again and again: fresh memory for every chunk would cost more than the sum
-    buffer = np.empty(CRC_BUFFER_BYTES, np.uint8)
-    with open_read(path) as file:
-        while count := file.readinto(buffer):  # type: ignore[attr-defined]
-            total.add(buffer[:count])
-    return total.text
+    return stat(path).crc32c or steps.crc32c_of(path, threads)

@@ -23,13 +23,15 @@ from patchbeam.storage.base import (
     write_failed,
 )
 from patchbeam.storage.local import stat
-from patchbeam.storage.replace import UNSUPPORTED, Replacing, writing
+from patchbeam.storage.replace import UNSUPPORTED, Replacing
+from patchbeam.storage.steps import writing
 
 
 def concat(
     pieces: Sequence[Piece], destination: str, *, consume: bool, fetch: ReadChunks, threads: int
 ) -> FileStat:
     """Joins parts into one file; ``fetch`` reads the paths that are not local."""
+    pieces = _merged(pieces)
     if consume and len(pieces) == 1 and not isinstance(pieces[0], np.ndarray):
         whole = _whole_file(pieces[0])
         if whole is not None and _take_over(whole, destination):
@@ -45,6 +47,23 @@ def concat(
             else:
                 target.copy(piece, pool)
     return replace(stat(destination), crc32c=target.sum.text)
+
+
+def _merged(pieces: Sequence[Piece]) -> list[Piece]:
+    """Makes one range of those that follow each other in one file: the whole of it perhaps."""
+    merged: list[Piece] = []
+    for piece in pieces:
+        last = merged[-1] if merged else None
+        if (
+            isinstance(piece, FileRange)
+            and isinstance(last, FileRange)
+            and piece.path == last.path
+            and piece.start == last.start + last.length
+        ):
+            merged[-1] = replace(last, length=last.length + piece.length)
+        else:
+            merged.append(piece)
+    return merged
 
 
 def _whole_file(piece: str | FileRange) -> str | None:

@@ -22,7 +22,8 @@ from patchbeam.storage.base import (
     reason,
     write_failed,
 )
-from patchbeam.storage.replace import UNSUPPORTED, Replacing, reading, writing
+from patchbeam.storage.replace import UNSUPPORTED, Replacing
+from patchbeam.storage.steps import reading, writing
 
 
 def list_names(prefix: str) -> list[str]:

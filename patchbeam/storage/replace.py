@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
-import numpy as np
 from crc32c import crc32c as crc_of
 
 from patchbeam.pool import Pool
@@ -19,16 +18,12 @@ from patchbeam.storage.base import (
     Checksum,
     FileRange,
     as_bytes,
-    ended_early,
-    read_failed,
     slices,
     write_failed,
 )
+from patchbeam.storage.steps import opened, put, read_steps, whole, writing
 
 _FILE_BUFFER = 1 << 20
-_STEP = 1 << 20
-"""Bytes that are read, summed and written while they are in the processor's cache."""
-
 # What a kernel or file system says that cannot do what was asked, though a plainer way would work.
 UNSUPPORTED = {
     errno.EXDEV,
@@ -40,24 +35,6 @@ UNSUPPORTED = {
     errno.EMLINK,
     errno.ETXTBSY,
 }
-
-
-@contextmanager
-def reading(path: str, what: str = "read") -> Iterator[None]:
-    """Turns an ``OSError`` into a ``ReadFailed`` that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise read_failed(path, what, error) from error
-
-
-@contextmanager
-def writing(path: str, what: str = "write") -> Iterator[None]:
-    """Turns an ``OSError`` into a ``WriteFailed`` that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise write_failed(path, what, error) from error
 
 
 class Replacing:
@@ -112,44 +89,26 @@ class Replacing:
             pool: threads that copy chunks of it side by side.
         """
         path = part if isinstance(part, str) else part.path
-        with reading(path, "open"):
-            source = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            if isinstance(part, str):
-                with reading(path):
-                    part = FileRange(path=path, start=0, length=os.fstat(source).st_size)
+        with opened(path) as source:
+            what = whole(source, path) if isinstance(part, str) else part
             with self._counted("write"):
                 self._file.flush()
-            whole, base = part, self.sum.size_bytes - part.start
+            base = self.sum.size_bytes - what.start
 
             def work(chunk: tuple[int, int]) -> tuple[int, int]:
-                return self._copy_chunk(source, whole, chunk, base), chunk[1]
+                return self._copy_chunk(source, what, chunk, base), chunk[1]
 
-            chunks = slices(part.start, part.length)
+            chunks = slices(what.start, what.length)
             for crc, length in map(work, chunks) if pool is None else pool.map(work, chunks):
                 self.sum.add_sum(crc, length)
             with self._counted("write"):
                 self._file.seek(self.sum.size_bytes)
-        finally:
-            os.close(source)
 
     def _copy_chunk(self, source: int, part: FileRange, chunk: tuple[int, int], base: int) -> int:
         """Copies some bytes to where they belong; returns their CRC-32C."""
-        start, length = chunk
-        buffer, crc, done = np.empty(min(length, _STEP), np.uint8), 0, 0
-        while done < length:
-            view = buffer[: length - done]
-            with reading(part.path):
-                got = os.preadv(source, [view.data], start + done)
-            if not got:
-                raise ended_early(part, start + done - part.start)
-            view = view[:got]
-            crc = crc_of(view, crc)
-            written = 0
-            while written < got:
-                with self._counted(f"write {got} bytes"):
-                    written += os.pwrite(
-                        self._file.fileno(), view[written:].data, base + start + done + written
-                    )
-            done += got
+        crc = 0
+        for offset, data in read_steps(source, part, *chunk):
+            crc = crc_of(data, crc)
+            with self._counted(f"write {data.size} bytes"):
+                put(self._file.fileno(), data, base + offset)
         return crc

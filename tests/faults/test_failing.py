@@ -101,7 +101,8 @@ def until_done(job: Job, seed: int, tries: int = 3) -> None:
 
 def failing_storage(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
     """One function of storage fails at one call: before or after it has worked, for once or from then on."""
-    name = chance.choice(["write_parts", "write_atomic", "concat", "rename", "delete", "read_bytes", "stat"])
+    changes = ["write_parts", "write_atomic", "write_at", "concat", "rename", "delete"]
+    name = chance.choice([*changes, "read_bytes", "stat"])
     first, after = chance.randint(1, 25), chance.random() < 0.5
     number = chance.choice([errno.ENOSPC, errno.EIO, errno.ESTALE, errno.EROFS])
     last = first + chance.choice([1, 1, 3, 10**6])
@@ -162,23 +163,30 @@ def work_done_twice(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
 
 def changed_pieces(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
     """A bit of a piece changes after it was written."""
-    original, lock = storage.write_parts, threading.Lock()
+    lock = threading.Lock()
     left = [chance.randint(1, 20)]
     place, bit = chance.random(), 1 << chance.randint(0, 7)
 
-    def changing(path: str, buffers: Any) -> Any:
-        done = original(path, buffers)
-        if "-0000" in path.rpartition("/")[2]:
-            with lock:
-                left[0] -= 1
-                hit = left[0] == 0
-            if hit:
-                data = bytearray(Path(path).read_bytes())
-                data[int(place * len(data))] ^= bit
-                Path(path).write_bytes(data)
-        return done
+    def changing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def writes(path: str, *more: Any) -> Any:
+            done = original(path, *more)
+            if "-0000" in path.rpartition("/")[2]:
+                with lock:
+                    left[0] -= 1
+                    hit = left[0] == 0
+                if hit:
+                    with open(path, "r+b") as file:
+                        at = int(place * file.seek(0, 2))
+                        file.seek(at)
+                        old = file.read(1)
+                        file.seek(at)
+                        file.write(bytes([old[0] ^ bit]))
+            return done
 
-    patch.setattr(storage, "write_parts", changing)
+        return writes
+
+    for name in ("write_parts", "write_at"):
+        patch.setattr(storage, name, changing(getattr(storage, name)))
 
 
 FAULTS: list[Callable[[pytest.MonkeyPatch, random.Random], None]] = [
@@ -237,9 +245,9 @@ def fails(*_: Any, **__: Any) -> Any:
     raise WriteFailed("out: disk full")
 
 
-def test_a_full_disk_is_said_to_be_full(fresh: dict[str, Job], tmp_path: Path) -> None:
+def test_a_full_disk_is_said_to_be_full(fresh: dict[str, Job]) -> None:
     """The system's own error, from a device that is always full."""
-    folder, _ = job = fresh["plain"]
+    folder, _ = job = fresh["indexed"]
     from patchbeam.storage import replace
 
     original = replace.Replacing.write
@@ -254,5 +262,18 @@ def test_a_full_disk_is_said_to_be_full(fresh: dict[str, Job], tmp_path: Path) -
         patch.setattr(replace.Replacing, "write", write)
         outcome = command("export-image", str(folder / "job.yaml"))
     assert outcome.status == 1
+    assert "No space left on device (ENOSPC)" in outcome.err and "--resume" in outcome.err
+    until_done(job, 0, tries=1)
+
+
+def test_a_disk_that_is_full_where_records_belong(fresh: dict[str, Job]) -> None:
+    """The same where records are written straight to their place in a shard."""
+    folder, _ = job = fresh["plain"]
+    from patchbeam.storage import steps
+
+    with pytest.MonkeyPatch.context() as patch, open("/dev/full", "wb", 0) as full:
+        patch.setattr(steps.os, "pwrite", lambda _, data, at: full.write(data))
+        outcome = command("export-image", str(folder / "job.yaml"))
+    assert outcome.status == 1 and "/laid-0" in outcome.err
     assert "No space left on device (ENOSPC)" in outcome.err and "--resume" in outcome.err
     until_done(job, 0, tries=1)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchbeam import storage
 from patchbeam.assemble import assemble, member_records
 from patchbeam.elements import Piece, RecordRun
 from patchbeam.errors import ReadFailed
+from patchbeam.finished import write_run
 from patchbeam.pieces import PieceWriter
 from patchbeam.pool import Pool
 from patchbeam.records import gzip as records_gzip
@@ -107,6 +111,45 @@ def test_runs_end_where_certain_shards_do(records: int, per_shard: int, before: 
         assert [piece.patches for piece in pieces] == [records] + [0] * (len(pieces) - 1)
         stored = b"".join(Path(piece.path).read_bytes() for piece in pieces)
         assert stored == run.data.tobytes()
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_laid_pieces_are_the_shards(tmp_path: Path, resumed: bool) -> None:
+    """In any order, a run perhaps twice; those that an earlier run has laid are in files of their own."""
+    folder = str(tmp_path)
+    options: dict[str, Any] = {"records_per_shard": 4, "records_per_patch": 1, "pool": Pool(1)}
+    runs = [run_of([bytes([10 * first + i]) * 20 for i in range(3)], first) for first in range(0, 9, 3)]
+    found: dict[tuple[int, int], Piece] = {}
+    for number in (2, 0, 1, 0):
+        laid = "before" if resumed and number == 0 else "now"
+        writer = PieceWriter(folder, gzip=False, laid=laid, **options)
+        found |= {piece.order: piece for piece in writer.write(runs[number])}
+    pieces = [found[order] for order in sorted(found)]
+    assert [piece.start for piece in pieces] == [0, 108, 0, 72, 0]
+    shards = shards_of(pieces, 4 * 36, False)
+    done = [assemble(shard, folder, profile=None, threads=2) for shard in shards]
+    assert b"".join(Path(shard.path).read_bytes() for shard in done) == b"".join(
+        r.data.tobytes() for r in runs
+    )
+    assert [shard.records for shard in done] == [4, 4, 1]
+    assert [os.stat(shard.path).st_nlink for shard in done] == [1 if resumed else 2, 2, 2]
+
+
+def test_a_laid_piece_that_has_changed_is_named_and_made_again(tmp_path: Path) -> None:
+    writer = PieceWriter(
+        str(tmp_path), gzip=False, records_per_shard=9, records_per_patch=1, pool=Pool(1), laid="now"
+    )
+    pieces = []
+    for first in (0, 3):
+        own = list(writer.write(run_of([b"a" * 20] * 3, first)))
+        write_run(str(tmp_path), own)
+        pieces += own
+    (shard,) = shards_of(pieces, 1000, False)
+    storage.write_at(pieces[0].path, 5 * 36, b"!")
+    with pytest.raises(ReadFailed, match=r"laid-00000\.now: 108 bytes from byte 108 .*made again"):
+        assemble(shard, str(tmp_path), profile=None)
+    assert [path.name for path in tmp_path.glob("*.run")] == ["000000000000.run"]
+    assert not list(tmp_path.glob("shard-*"))
 
 
 def test_member_records(tmp_path: Path) -> None:

@@ -64,6 +64,41 @@ def test_large_parts_are_copied_in_chunks(
     assert storage.read_bytes(path) == b"a" + whole[3 : (20 << 20) - 6] + b"b" + whole
 
 
+def test_ranges_that_follow_each_other_are_one(tmp_path: Path, pieces: list[str]) -> None:
+    """The whole of a file perhaps, which is then not copied."""
+    path = str(tmp_path / "shard")
+    ranges: list[storage.Part] = [(pieces[1], 0, 5), (pieces[1], 5, 90_000), (pieces[1], 90_005, 9_996)]
+    assert storage.concat(ranges, path, consume=True).crc32c is None
+    assert os.path.samefile(pieces[1], path)
+    for other in ([*ranges[1:], ranges[0]], [*ranges, (pieces[0], 0, 5)], ranges[:2]):
+        assert storage.concat(other, path, consume=True).crc32c is not None
+        assert storage.read_bytes(path) == b"".join(storage.read_bytes(*part) for part in other)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sum_of_a_file(tmp_path: Path, threads: int) -> None:
+    data = np.random.default_rng(1).integers(0, 256, (20 << 20) + 5, np.uint8)
+    for size in (0, 1, data.size):
+        written = storage.write_atomic(f"{tmp_path}/big", data[:size])
+        assert storage.crc32c_of(f"{tmp_path}/big", threads=threads) == written.crc32c
+
+
+def test_written_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{tmp_path}/new/file"
+    real = os.pwrite
+    # the system may take less than it is given
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: real(file, data[:3], at))
+    storage.write_at(path, 10, np.arange(8, dtype=np.uint8))
+    storage.write_at(path, 2, b"abcd")
+    storage.write_at(path, 12, b"")
+    assert storage.read_bytes(path) == bytes(2) + b"abcd" + bytes(4) + bytes(range(8))
+    monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
+    with pytest.raises(WriteFailed, match=r"cannot write 3 bytes from byte 7 on.*ENOSPC.*make room"):
+        storage.write_at(path, 7, b"abc")
+    with pytest.raises(WriteFailed, match="create"):
+        storage.write_at(f"{path}/below", 0, b"a")
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 50)), max_size=6))
 def test_concat_of_any_ranges(ranges: list[tuple[int, int, int]]) -> None:
     import tempfile

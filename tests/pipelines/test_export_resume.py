@@ -121,6 +121,36 @@ def test_what_is_finished_is_not_read_again(
     assert there(folder) == expected
 
 
+@pytest.mark.parametrize("call", [1, 5, 17])
+@pytest.mark.parametrize("damage", [False, True])
+def test_records_that_lie_where_they_belong_stay(
+    folder: Path, blocks_read: list[int], monkeypatch: pytest.MonkeyPatch, call: int, damage: bool
+) -> None:
+    """Without compression; the file of a run that was interrupted is never written again."""
+    plain = ["--set", "formatOptions.compressed=false", "--workers", "1"]
+    assert export(folder, *plain).status == 0
+    expected, count = there(folder), len(blocks_read)
+    blocks_read.clear()
+    with monkeypatch.context() as patch:
+        Failing(patch, "write_at", call)
+        assert export(folder, *plain, "--overwrite").status == 1
+    before = len(blocks_read)
+    left = {path: path.read_bytes() for path in (folder / "out").glob(".scene-*.tmp/laid-*")}
+    assert bool(left) == (call > 1)
+    if damage and left:
+        path = max(left)
+        path.write_bytes(left[path][:-1])  # the last run in it is not whole
+        left = {}
+    with monkeypatch.context() as patch:
+        Failing(patch, "rename", 1)
+        assert export(folder, *plain, "--resume", "--overwrite").status == 1
+    assert all(path.read_bytes() == data for path, data in left.items())
+    lost = 1 if damage and call > 1 else 0
+    assert len(blocks_read) - before <= count - (before - 1) + lost
+    assert export(folder, *plain, "--resume", "--overwrite").status == 0
+    assert there(folder) == expected
+
+
 def test_finished_shards_are_kept(
     folder: Path, expected: dict[str, bytes], blocks_read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,20 +276,25 @@ def test_damaged_leftovers_are_made_again(folder: Path, expected: dict[str, byte
 def test_a_damaged_piece_goes_into_no_shard(folder: Path, monkeypatch: pytest.MonkeyPatch, more: str) -> None:
     assert export(folder, "--set", more).status == 0
     expected = there(folder)
-    original = storage.write_parts
     hit = []
 
-    def damaging(path: str, buffers: Any) -> Any:
-        done = original(path, buffers)
-        if "-00000." in path and not hit and ".tmp" in path:
-            hit.append(path)
-            data = bytearray(Path(path).read_bytes())
-            data[40] ^= 4
-            Path(path).write_bytes(data)
-        return done
+    def damaging(name: str) -> Any:
+        original = getattr(storage, name)
+
+        def writes(path: str, *more: Any) -> Any:
+            done = original(path, *more)
+            if "-00000." in path and not hit and ".tmp" in path:
+                hit.append(path)
+                data = bytearray(Path(path).read_bytes())
+                data[40] ^= 4
+                Path(path).write_bytes(data)
+            return done
+
+        return writes
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "write_parts", damaging)
+        for name in ("write_parts", "write_at"):
+            patch.setattr(storage, name, damaging(name))
         outcome = export(folder, "--set", more, "--overwrite")
     assert outcome.status == 1 and hit[0] in outcome.err, outcome.err
     assert {name: data for name, data in there(folder).items() if not name.startswith(".")} == expected

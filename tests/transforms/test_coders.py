@@ -165,9 +165,9 @@ def test_arrays_that_are_views_are_coded_as_what_they_show() -> None:
 def test_equal_values_are_equal_bytes_however_they_were_made() -> None:
     """The same text twice or two equal ones, numbers of NumPy or of Python."""
     name = "".join(["pie", "ce"])
-    first = Span("piece", 1, 2, 0, -1, np.zeros((0, 3), np.int64), 7)
-    second = Span(name, int(np.int64(1)), 2, 0, -1, np.zeros((0, 3), np.int64), 7)
-    third = Span(name, np.int64(1), 2, 0, -1, np.zeros((0, 3), np.int64), 7)  # type: ignore[arg-type]
+    first = Span("piece", 1, 2, 0, -1, np.zeros((0, 3), np.int64), 7, 4)
+    second = Span(name, int(np.int64(1)), 2, 0, -1, np.zeros((0, 3), np.int64), 7, 4)
+    third = Span(name, np.int64(1), 2, 0, -1, np.zeros((0, 3), np.int64), 7, 4)  # type: ignore[arg-type]
     assert CODER.encode((first, first)) == CODER.encode((first, second)) == CODER.encode((third, second))
 
 
@@ -183,7 +183,7 @@ def test_bytes_do_not_depend_on_the_process() -> None:
     program = (
         "import numpy as np; from transforms.coders import ValueCoder;"
         "from patchbeam.shards import Shard, Span;"
-        "s = Span('a', 1, 2, 3, 4, np.eye(3, dtype=np.int64), 5);"
+        "s = Span('a', 1, 2, 3, 4, np.eye(3, dtype=np.int64), 5, 6);"
         "print(ValueCoder().encode(Shard(0, 1, 2, 3, (s, s))).hex())"
     )
     runs = {
@@ -197,5 +197,5 @@ def test_bytes_do_not_depend_on_the_process() -> None:
         ).stdout.split()[-1]
         for seed in ("1", "2")
     }
-    span = Span("a", 1, 2, 3, 4, np.eye(3, dtype=np.int64), 5)
+    span = Span("a", 1, 2, 3, 4, np.eye(3, dtype=np.int64), 5, 6)
     assert runs == {CODER.encode(Shard(0, 1, 2, 3, (span, span))).hex()}
