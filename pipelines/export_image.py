@@ -131,7 +131,7 @@ def run_export(
     name = manifest_name(plan.output)
     if not storage.exists(name):
         raise CountMismatch(f"{name}: the runner reports success and has not published; run the job again")
-    return Manifest.from_text(storage.read_bytes(name).decode(), name)
+    return Manifest.from_text(retrying(lambda: storage.read_bytes(name)).decode(), name)
 
 
 def _check(plan: ExportPlan, folder: str, *, overwrite: bool, resume: bool) -> None:

@@ -245,6 +245,25 @@ def fails(*_: Any, **__: Any) -> Any:
     raise WriteFailed("out: disk full")
 
 
+def test_a_complete_export_does_not_fail_when_its_manifest_is_read(fresh: dict[str, Job]) -> None:
+    """The connection drops once, when everything has been published."""
+    folder, expected = fresh["plain"]
+    original, failed = storage.read_bytes, []
+
+    def once(path: str, *more: Any) -> bytes:
+        if path.endswith("-manifest.json") and not failed:
+            failed.append(path)
+            error = ReadFailed(f"{path}: cannot read")
+            error.errno = errno.EIO
+            raise error
+        return original(path, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "read_bytes", once)
+        assert command("export-image", str(folder / "job.yaml")).status == 0
+    assert failed and files_of(folder) == expected
+
+
 def test_a_full_disk_is_said_to_be_full(fresh: dict[str, Job]) -> None:
     """The system's own error, from a device that is always full."""
     folder, _ = job = fresh["indexed"]
