@@ -98,9 +98,9 @@ def measure_flat(flat: Array) -> Moments:
     """Returns the statistics of flat numbers without NaN."""
     if not flat.size:
         return EMPTY
+    if is_short(flat.dtype):
+        return measure_short(flat[None])[0]
     low, high = flat.min(), flat.max()
-    if flat.dtype.kind in "iu" and flat.dtype.itemsize <= 2:
-        return _measure_short(flat, int(low), int(high))
     numbers = flat.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(numbers.mean())
@@ -111,27 +111,47 @@ def measure_flat(flat: Array) -> Moments:
     return Moments(int(flat.size), low.item(), high.item(), mean, m2)
 
 
-def _measure_short(flat: Array, low: int, high: int) -> Moments:
-    """Returns the statistics of integers of at most 16 bits, by sums of whole numbers: exact and fast."""
-    numbers = flat.astype(np.uint32)
-    if low < 0:
-        numbers -= np.uint32(low & _WORD)  # modulo 2**32: what is left is the distance from the least
-    base = min(low, 0)
-    count, largest = int(flat.size), high - base
-    total = _sum(numbers, largest)
+def is_short(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of this type are integers of at most 16 bits."""
+    return dtype.kind in "iu" and dtype.itemsize <= 2
+
+
+def measure_short(bands: Array) -> list[Moments]:
+    """Returns the statistics of each band of short integers, by sums of whole numbers: exact and fast.
+
+    Args:
+        bands: ``(band, number)``, one number at least.
+    """
+    lows, highs = bands.min(axis=1).tolist(), bands.max(axis=1).tolist()
+    numbers = bands.astype(np.uint32)
+    base = min(0, *lows)
+    if base < 0:
+        numbers -= np.uint32(base & _WORD)  # modulo 2**32: what is left is the distance from the least
+    count, largest = bands.shape[1], max(highs) - base
+    totals = _sums(numbers, largest)
     np.multiply(numbers, numbers, out=numbers)
-    squares = _sum(numbers, largest * largest)
-    mean, m2 = (total + base * count) / count, (count * squares - total * total) / count
-    return Moments(count, low, high, mean, m2)
+    squares = _sums(numbers, largest * largest)
+    return [
+        Moments(count, low, high, (total + base * count) / count, (count * square - total * total) / count)
+        for low, high, total, square in zip(lows, highs, totals, squares, strict=True)
+    ]
 
 
-def _sum(numbers: NDArray[np.uint32], largest: int) -> int:
-    """Returns the sum of flat numbers, none above ``largest``."""
-    # adding rows as uint32 keeps to vector instructions; as many as can't overflow
-    rows = min(_ROWS, _WORD // max(1, largest))
-    whole = len(numbers) // rows * rows
-    partial = np.add.reduce(numbers[:whole].reshape(rows, -1), axis=0, dtype=np.uint32)
-    return int(partial.sum(dtype=np.uint64)) + int(numbers[whole:].sum(dtype=np.uint64))
+def _sums(numbers: NDArray[np.uint32], largest: int) -> list[int]:
+    """Returns the sum of each row of ``(band, number)``, where none is above ``largest``."""
+    bands, count = numbers.shape
+    # sums as uint32 keep to vector instructions; of as many numbers as can't overflow
+    if largest * count <= _WORD:
+        sums: list[int] = np.add.reduce(numbers, axis=1, dtype=np.uint32).tolist()
+        return sums
+    rows = 1 << (min(_ROWS, _WORD // largest).bit_length() - 1)
+    whole = count // rows * rows
+    partial = np.add.reduce(numbers[:, :whole].reshape(bands, rows, -1), axis=1, dtype=np.uint32)
+    sums = partial.sum(axis=1, dtype=np.uint64).tolist()
+    if whole == count:
+        return sums
+    rest = numbers[:, whole:].sum(axis=1, dtype=np.uint64).tolist()
+    return [a + b for a, b in zip(sums, rest, strict=True)]
 
 
 def measure_counts(found: Counts) -> Moments:
