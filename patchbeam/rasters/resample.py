@@ -8,6 +8,8 @@ does not care.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from affine import Affine
 from odc.geo.geobox import GeoBox
@@ -29,6 +31,10 @@ _EXACT = 1e-9
 _CLOSE = 1e-4
 """The same for kernels that weight pixels: PROJ is asked for one pixel in twenty or so. Those that choose
 one of the pixels could choose another."""
+
+_ALONE = threading.Lock()
+"""One view of GDAL at a time. One that is made while another thread warps often has PROJ's database searched,
+for three times as long as the warp takes, and Python waits meanwhile: two threads were no faster than one."""
 
 _COUNTING = frozenset({"mode", "min", "max", "med", "q1", "q3", "rms"})
 """Kernels whose contributors are those of ``average``, which shows if one of them is masked."""
@@ -114,6 +120,7 @@ def _warp(
                 dataset.write(values)
             with (
                 memory.open() as dataset,
+                _ALONE,
                 WarpedVRT(
                     dataset,
                     crs=_crs(target),
