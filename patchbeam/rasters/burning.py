@@ -26,7 +26,8 @@ from patchbeam.elements import Array, Mask
 from patchbeam.errors import ReadFailed
 from patchbeam.rasters.burn import Burn, gdal_path, geometry_column, read_parquet, stand_in, vector_library
 from patchbeam.rasters.convert import convert
-from patchbeam.rasters.coordinates import Floats, PixelMap
+from patchbeam.rasters.coordinates import PixelMap
+from patchbeam.rasters.floors import Floats
 from patchbeam.rasters.layers import Layers
 from patchbeam.rasters.pieces import Rect
 from patchbeam.rasters.place_vector import box_in_layer

@@ -6,9 +6,10 @@ from collections.abc import Set
 
 import numpy as np
 
-from patchbeam.elements import Mask
+from patchbeam.elements import Array, Mask
 from patchbeam.rasters.burning import burn_into
 from patchbeam.rasters.composites import COMPOSITES, Composite, First
+from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.footprints import Placement
 from patchbeam.rasters.layers import Layers, tiles, work_type
 from patchbeam.rasters.pieces import Rect, read_piece, unscaled
@@ -67,20 +68,14 @@ def _add(composite: Composite, placement: Placement, scenes: Scenes) -> None:
     layers, rect = composite.layers, composite.rect
     source, file, indexes = layers.source, placement.file, layers.indexes
     scaled = layers.scaled(file)
-
-    def add(at: Rect, values: np.ndarray, valid: Mask | None) -> None:
-        good = scenes.good(placement.number, at)
-        if good is not None and not good.all():
-            if not good.any():
-                return
-            valid = np.broadcast_to(good, values.shape) if valid is None else valid & good
-        composite.add(file, at, values, valid)
-
     if placement.offsets is None:
         dtype = layers.values.dtype if isinstance(composite, First) else composite.work
         warp = Warp(placement, scenes.grid, layers.resampling, scenes.handles, source.nodata, dtype, scaled)
-        for at, values, valid in warp.read(indexes, rect):
-            add(at, values, valid)
+        good: Mask | None = None
+        for number, (at, values, valid) in enumerate(warp.read(indexes, rect)):
+            if not number:  # at once: pieces are many and small
+                good = scenes.good(placement.number, rect)
+            _add_good(composite, file, at, values, valid, None if good is None else good[at.slices(rect)[1:]])
         return
     at = rect.meet(placement.rect)
     if at.empty:
@@ -98,4 +93,15 @@ def _add(composite: Composite, placement: Placement, scenes: Scenes) -> None:
     values, valid = read_piece(dataset, file, indexes, inside, nodata=source.nodata)
     if scaled:
         values = unscaled(values, file, indexes, np.dtype(np.float64))
-    add(at, values, valid)
+    _add_good(composite, file, at, values, valid, scenes.good(placement.number, at))
+
+
+def _add_good(
+    composite: Composite, file: RasterFile, at: Rect, values: Array, valid: Mask | None, good: Mask | None
+) -> None:
+    """Adds pixels of a file where its quality band, ``(row, col)``, lets them count."""
+    if good is not None and not good.all():
+        if not good.any():
+            return
+        valid = np.broadcast_to(good, values.shape) if valid is None else valid & good
+    composite.add(file, at, values, valid)

@@ -77,7 +77,10 @@ class First(Composite):
         layers, where = self.layers, at.slices(self.rect)
         for i, (name, index) in enumerate(zip(layers.names, layers.indexes, strict=True)):
             have = layers.valid[where][i]
-            take = ~have if valid is None else valid[i] & ~have
+            if have.any():
+                take = ~have if valid is None else valid[i] & ~have
+            else:  # as with one file
+                take = np.ones(have.shape, np.bool_) if valid is None else valid[i]
             if not take.any():
                 continue
 

@@ -12,8 +12,9 @@ from odc.geo.geobox import GeoBox
 from shapely import Geometry, Polygon, STRtree, box, intersects
 
 from patchbeam.grid import offsets_on
-from patchbeam.rasters.coordinates import Floats, PixelMap
+from patchbeam.rasters.coordinates import PixelMap
 from patchbeam.rasters.files import RasterFile
+from patchbeam.rasters.floors import Floats
 from patchbeam.rasters.pieces import Rect
 
 _SAMPLES = 33

@@ -12,16 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchbeam.elements import Array, Mask
-from patchbeam.rasters.coordinates import CELL, Floats, PixelMap
+from patchbeam.rasters.coordinates import PixelMap
+from patchbeam.rasters.floors import CELL, Floats
 from patchbeam.rasters.pieces import Rect
 
 Load = Callable[[Rect], tuple[Array, Mask | None]]
 """Reads a rectangle of the file: values ``(band, row, col)`` and validity, ``None`` when all are valid."""
 
+Held = tuple[Rect, Array, "Mask | None"]
+"""A rectangle of the file, its values ``(band, row, col)`` and validity, ``None`` when all are valid."""
+
 Piece = tuple[Rect, Array, Mask | None]
 """A rectangle of the grid, its values ``(band, row, col)`` and validity, ``None`` when all are valid."""
 
-Ints = NDArray[np.intp]
+Ints = NDArray[np.int32]
+"""Columns or rows of a file, of which GDAL has no more, or pixels of the part of it that is in memory."""
 
 SNAP = 1e-10
 """Pixels by which GDAL moves a position right and down before it takes the floor."""
@@ -29,10 +34,10 @@ SNAP = 1e-10
 _NOTHING = 1e-7
 """Weight below which a masked neighbour does not count: less than a float32 can show."""
 
-_STRIP = 2 * CELL
-
-_AT_ONCE = 1 << 14
-"""Pixels mixed at a time: a dozen arrays of them fit into a core's cache."""
+_TILE_ROWS, _TILE_COLS = 2 * CELL, 8 * CELL
+"""Pixels taken at a time. What is made of their positions stays in a core's cache, and so does what they take
+of the file, which lies across its rows where the grid is turned: long strips would meet each row for a few
+pixels only. Smaller ones would have threads wait for each other in the interpreter."""
 
 
 def inside(x: Floats, y: Floats, size: tuple[int, int]) -> Mask:
@@ -58,7 +63,7 @@ def nearest(map_: PixelMap, rect: Rect, load: Load, most: int) -> Iterator[Piece
         most: pixels of the file that may be loaded at a time.
     """
     if not map_.separable:
-        yield from _by_strips(map_, rect, load, most, _take_nearest)
+        yield from _by_tiles(map_, rect, load, most, _take_nearest)
         return
     x, y = (axis.ravel() for axis in map_.axes(rect))
     width, height = map_.size
@@ -76,16 +81,23 @@ def bilinear(map_: PixelMap, rect: Rect, load: Load, most: int) -> Iterator[Piec
     At the edge of the file, what is missing of the four does not count. A pixel is masked when one of
     those that count is.
     """
-    yield from _by_strips(map_, rect, load, most, _take_bilinear)
+
+    def load_filled(need: Rect) -> tuple[Array, Mask | None]:
+        values, valid = load(need)
+        # a neighbour that hardly counts must not be NaN
+        return values if valid is None else np.where(valid, values, np.zeros((), values.dtype)), valid
+
+    yield from _by_tiles(map_, rect, load_filled, most, _take_bilinear)
 
 
 def _floor(position: Floats, size: int) -> Ints:
-    whole = (position + SNAP).astype(np.intp)
+    """Returns the pixels that hold positions, all of which lie in the file."""
+    whole = (position + SNAP).astype(np.int32)
     return np.minimum(whole, size - 1, out=whole)
 
 
 def _take_axes(cols: Ints, rows: Ints, at: Rect, load: Load, most: int) -> Iterator[Piece]:
-    need = Rect(int(cols.min()), int(rows.min()), int(cols.max()) + 1, int(rows.max()) + 1)
+    need = _spanned(cols, rows)
     if need.width * need.height > most and at.width * at.height > 1:
         for half in halves(at):
             _, down, across = half.slices(at)
@@ -97,21 +109,72 @@ def _take_axes(cols: Ints, rows: Ints, at: Rect, load: Load, most: int) -> Itera
     yield at, values.take(rows, axis=1).take(cols, axis=2), good
 
 
+class _Wide:
+    """Reads at once what many tiles need: neighbours need much in common.
+
+    Args:
+        load: reads the file.
+        around: pixels of the file that the tiles need, as far as is known.
+    """
+
+    def __init__(self, load: Load, around: Rect | None) -> None:
+        self._load, self._around = load, around
+        self._held: Held | None = None
+
+    def __call__(self, need: Rect) -> Held:
+        """Returns a rectangle that holds what is needed."""
+        if self._held is None or not self._held[0].holds(need):
+            self._held = None  # before the next one is read: one is in memory at a time
+            at = self._around if self._around is not None and self._around.holds(need) else need
+            self._held = at, *self._load(at)
+        return self._held
+
+
 _Take = Callable[
-    [Floats, Floats, "Mask | None", tuple[int, int], Load, int], "tuple[Array, Mask | None] | None"
+    [Floats, Floats, "Mask | None", tuple[int, int], _Wide, int], "tuple[Array, Mask | None] | None"
 ]
 """Takes positions that all lie in the file; the mask says which are wanted, ``None``: all."""
 
 
-def _by_strips(map_: PixelMap, rect: Rect, load: Load, most: int, take: _Take) -> Iterator[Piece]:
-    for top in range(rect.top // _STRIP * _STRIP, rect.bottom, _STRIP):
-        strip = Rect(rect.left, top, rect.right, top + _STRIP).meet(rect)
-        x, y = map_.centres(strip)
-        yield from _by_parts(x, y, strip, map_.size, load, most, take)
+def _by_tiles(map_: PixelMap, rect: Rect, load: Load, most: int, take: _Take) -> Iterator[Piece]:
+    positions = map_.over(rect)
+    around = positions.around()
+    if around is not None:
+        around = around.meet(Rect(0, 0, *map_.size))
+        if not around.empty and around.width * around.height > most:
+            if max(rect.width, rect.height) > CELL:
+                for half in halves(rect):
+                    yield from _by_tiles(map_, half, load, most, take)
+                return
+            around = None
+    wide = _Wide(load, around)
+    for top in range(rect.top // _TILE_ROWS * _TILE_ROWS, rect.bottom, _TILE_ROWS):
+        for left in range(rect.left // _TILE_COLS * _TILE_COLS, rect.right, _TILE_COLS):
+            tile = Rect(left, top, left + _TILE_COLS, top + _TILE_ROWS).meet(rect)
+            taken = None
+            if take is _take_nearest:
+                taken = _take_within(positions.whole(tile, SNAP), map_.size, wide, most)
+            if taken is not None:
+                yield tile, *taken
+            else:
+                yield from _by_parts(*positions.centres(tile), tile, map_.size, wide, most, take)
+
+
+def _take_within(
+    whole: Ints | None, size: tuple[int, int], load: _Wide, most: int
+) -> tuple[Array, Mask | None] | None:
+    """Takes pixels of which none is at the file's edge, where whole numbers do not tell if it is inside."""
+    if whole is None or not Rect(1, 1, size[0] - 1, size[1] - 1).holds(_spanned(whole[0], whole[1])):
+        return None
+    return _take_whole(whole[0], whole[1], None, load, most)
+
+
+def _spanned(cols: Ints, rows: Ints) -> Rect:
+    return Rect(int(cols.min()), int(rows.min()), int(cols.max()) + 1, int(rows.max()) + 1)
 
 
 def _by_parts(
-    x: Floats, y: Floats, at: Rect, size: tuple[int, int], load: Load, most: int, take: _Take
+    x: Floats, y: Floats, at: Rect, size: tuple[int, int], load: _Wide, most: int, take: _Take
 ) -> Iterator[Piece]:
     """Yields ``at`` whole, or in parts for which no more than ``most`` pixels have to be loaded."""
     held = None
@@ -136,19 +199,25 @@ def _by_parts(
 
 
 def _take_nearest(
-    x: Floats, y: Floats, held: Mask | None, size: tuple[int, int], load: Load, most: int
+    x: Floats, y: Floats, held: Mask | None, size: tuple[int, int], load: _Wide, most: int
 ) -> tuple[Array, Mask | None] | None:
-    cols, rows = _floor(x, size[0]), _floor(y, size[1])
-    need = Rect(int(cols.min()), int(rows.min()), int(cols.max()) + 1, int(rows.max()) + 1)
-    if need.width * need.height > most and x.size > 1:
+    return _take_whole(_floor(x, size[0]), _floor(y, size[1]), held, load, most)
+
+
+def _take_whole(
+    cols: Ints, rows: Ints, held: Mask | None, load: _Wide, most: int
+) -> tuple[Array, Mask | None] | None:
+    """Takes pixels of the file; overwrites the numbers of their rows."""
+    need = _spanned(cols, rows)
+    if need.width * need.height > most and cols.size > 1:
         return None
-    values, valid = load(need)
+    at, values, valid = load(need)
     flat = rows
-    flat -= need.top
-    flat *= need.width
+    flat -= at.top
+    flat *= at.width
     flat += cols
-    flat -= need.left
-    shape = len(values), *x.shape
+    flat -= at.left
+    shape = len(values), *flat.shape
     good = None if held is None else np.broadcast_to(held, shape)
     if valid is not None:
         good = _flat(valid).take(flat, axis=1)
@@ -158,38 +227,32 @@ def _take_nearest(
 
 
 def _take_bilinear(
-    x: Floats, y: Floats, held: Mask | None, size: tuple[int, int], load: Load, most: int
+    x: Floats, y: Floats, held: Mask | None, size: tuple[int, int], load: _Wide, most: int
 ) -> tuple[Array, Mask | None] | None:
     left, right, of_left = _pair(x, size[0])
     top, bottom, of_top = _pair(y, size[1])
     need = Rect(int(left.min()), int(top.min()), int(right.max()) + 1, int(bottom.max()) + 1)
     if need.width * need.height > most and x.size > 1:
         return None
-    values, valid = load(need)
+    at, values, valid = load(need)
     shape = len(values), *x.shape
     result = np.empty(shape, values.dtype)
     good = None if held is None else np.broadcast_to(held, shape)
+    of_col, of_row = (of_left, 1 - of_left), (of_top, 1 - of_top)
+    lines = [(line - at.top) * at.width - at.left for line in (top, bottom)]
+    flats = [line + column for line in lines for column in (left, right)]
     if valid is not None:
-        values = np.where(valid, values, np.zeros((), values.dtype))
-        good = np.ones(shape, np.bool_) if held is None else np.broadcast_to(held, shape).copy()
-    step = max(1, _AT_ONCE // x.shape[1])
-    for first in range(0, len(x), step):
-        rows = slice(first, min(first + step, len(x)))
-        of_col = of_left[rows], 1 - of_left[rows]
-        of_row = of_top[rows], 1 - of_top[rows]
-        lines = [(line[rows] - need.top) * need.width - need.left for line in (top, bottom)]
-        flats = [line + column[rows] for line in lines for column in (left, right)]
-        if good is not None and valid is not None:
-            for flat, weight in zip(flats, [r * c for r in of_row for c in of_col], strict=True):
-                good[:, rows] &= _flat(valid).take(flat, axis=1) | (weight <= _NOTHING)
-        _mix(_flat(values), flats, of_col, of_row, result[:, rows])
+        good = np.ones(shape, np.bool_) if good is None else good.copy()
+        for flat, weight in zip(flats, [r * c for r in of_row for c in of_col], strict=True):
+            good &= _flat(valid).take(flat, axis=1) | (weight <= _NOTHING)
+    _mix(_flat(values), flats, of_col, of_row, result)
     return result, good
 
 
 def _mix(
     bands: Array, flats: list[Ints], of_col: tuple[Floats, Floats], of_row: tuple[Floats, Floats], out: Array
 ) -> None:
-    """Writes the weighted means of four pixels of each band, a few rows that stay in the cache."""
+    """Writes the weighted means of four pixels of each band."""
     shape = out.shape[1:]
     taken = np.empty(shape, bands.dtype)
     upper, lower, term = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -212,7 +275,7 @@ def _pair(position: Floats, size: int) -> tuple[Ints, Ints, Floats]:
     first = np.floor(position - 0.5)
     weight = 1.5 - (position - first)
     weight[(first < 0) | (first + 1 >= size)] = 1.0
-    near = first.astype(np.intp)
+    near = first.astype(np.int32)
     np.clip(near, 0, size - 1, out=near)
     return near, np.minimum(near + 1, size - 1), weight
 

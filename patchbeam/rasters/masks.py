@@ -48,6 +48,29 @@ def nodata_mask(values: Array, nodata: float | None, out: Mask | None = None) ->
     return np.asarray(np.not_equal(values, values.dtype.type(number), out=out))
 
 
+def nodata_valid(
+    values: Array,
+    header: RasterFile,
+    indexes: Sequence[int],
+    nodata: float | None,
+    out: Mask | None = None,
+) -> Mask | None:
+    """Returns which pixels of a file are not nodata; arguments and result as of :func:`file_valid`."""
+    valid = out
+    for i, index in enumerate(indexes):
+        own = header.nodata[index - 1] if nodata is None else nodata
+        if out is not None:
+            if nodata_mask(values[i], own, out[i]) is None:
+                out[i] = True
+            continue
+        mask = nodata_mask(values[i], own)
+        if mask is not None and not mask.all():
+            if valid is None:
+                valid = np.ones(values.shape, np.bool_)
+            valid[i] = mask
+    return valid
+
+
 def file_valid(
     dataset: Any,
     header: RasterFile,
@@ -71,7 +94,7 @@ def file_valid(
     Returns:
         ``(band, row, col)``, or ``None`` when every pixel is valid and ``out`` is not given.
     """
-    valid = out
+    valid = nodata_valid(values, header, indexes, nodata, out)
 
     def join(band: int | slice, mask: Mask | None) -> None:
         nonlocal valid
@@ -81,12 +104,6 @@ def file_valid(
             valid = np.ones(values.shape, np.bool_)
         valid[band] &= mask
 
-    for i, index in enumerate(indexes):
-        own = header.nodata[index - 1] if nodata is None else nodata
-        if out is None:
-            join(i, nodata_mask(values[i], own))
-        elif nodata_mask(values[i], own, out[i]) is None:
-            out[i] = True
     masked = [i for i, index in enumerate(indexes) if header.has_mask[index - 1]]
     if masked:
         read = dataset.read_masks([indexes[i] for i in masked], window=window)

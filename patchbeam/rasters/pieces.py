@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rasterio.errors import RasterioError
 from rasterio.windows import Window as FileWindow
 
@@ -56,6 +58,10 @@ class Rect:
         """Returns the rectangle moved right and down."""
         return Rect(self.left + columns, self.top + rows, self.right + columns, self.bottom + rows)
 
+    def holds(self, other: Rect) -> bool:
+        """Whether every pixel of the other is inside."""
+        return self.meet(other) == other
+
     def slices(self, origin: Rect) -> tuple[slice, slice, slice]:
         """Returns the index of this rectangle in a ``(band, row, col)`` array that holds ``origin``."""
         return (
@@ -63,6 +69,13 @@ class Rect:
             slice(self.top - origin.top, self.bottom - origin.top),
             slice(self.left - origin.left, self.right - origin.left),
         )
+
+
+def surrounding(x: NDArray[np.float64], y: NDArray[np.float64]) -> Rect:
+    """Returns the pixels round positions, those two pixels away taken in."""
+    return Rect(
+        math.floor(x.min()) - 2, math.floor(y.min()) - 2, math.ceil(x.max()) + 2, math.ceil(y.max()) + 2
+    )
 
 
 def read_piece(

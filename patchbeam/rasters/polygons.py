@@ -14,7 +14,7 @@ import shapely
 from numpy.typing import NDArray
 
 from patchbeam.elements import Array
-from patchbeam.rasters.coordinates import Floats
+from patchbeam.rasters.floors import Floats
 from patchbeam.rasters.pieces import Rect
 
 Ints = NDArray[np.intp]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from patchbeam.rasters.coordinates import CELL
+from patchbeam.rasters.floors import CELL
 from patchbeam.rasters.footprints import Placement
 from patchbeam.rasters.pieces import Rect
 

@@ -16,6 +16,7 @@ from patchbeam.rasters.coordinates import PixelMap, cut
 from patchbeam.rasters.footprints import Placement
 from patchbeam.rasters.gather import Piece, bilinear, halves, inside, nearest
 from patchbeam.rasters.handles import Handles
+from patchbeam.rasters.masks import nodata_valid
 from patchbeam.rasters.pieces import Rect, read_piece, unscaled
 from patchbeam.rasters.resample import RADIUS, resample, snapped
 
@@ -86,12 +87,13 @@ class Warp:
         counts.add("warps")
         most = MAX_SOURCE_PIXELS // len(indexes)
 
+        if self.resampling == "nearest":
+            yield from self._nearest(indexes, rect, most)
+            return
+
         def load(need: Rect) -> tuple[Array, Mask | None]:
             return self._load(indexes, need)
 
-        if self.resampling == "nearest":
-            yield from nearest(self.map, rect, load, most)
-            return
         if self.resampling == "bilinear" and max(self.shrink) <= _NOT_SHRINKING:
             yield from bilinear(self.seen_map, rect, load, most)
             return
@@ -101,6 +103,19 @@ class Warp:
                 if not part.empty:
                     where = part.slices(at)
                     yield part, values[where], None if valid is None else valid[where]
+
+    def _nearest(self, indexes: Sequence[int], rect: Rect, most: int) -> Iterator[Piece]:
+        # what is done to each pixel for itself waits until it is known which are wanted
+        plain = replace(self.file, nodata=(None,) * len(self.file.nodata))
+
+        def load(need: Rect) -> tuple[Array, Mask | None]:
+            return read_piece(self.handles.get(self.file.path), plain, indexes, need, nodata=None)
+
+        for at, values, valid in nearest(self.map, rect, load, most):
+            own = nodata_valid(values, self.file, indexes, self.nodata)
+            if own is not None:
+                valid = own if valid is None else valid & own
+            yield at, self._mixable(values, indexes), valid
 
     def _kernel(self, indexes: Sequence[int], tile: Rect) -> Iterator[Piece]:
         x, y = self.seen_map.centres(tile)
@@ -122,15 +137,19 @@ class Warp:
         yield tile, warped, held & good
 
     def _load(self, indexes: Sequence[int], need: Rect) -> tuple[Array, Mask | None]:
-        """Reads the file, or its overview, in the type in which values are to be mixed."""
+        """Reads the file, or its overview, by numbers that can be mixed."""
         dataset = self.handles.get(self.file.path, self.level)
         values, valid = read_piece(dataset, self.seen, indexes, need, nodata=self.nodata)
+        return self._mixable(values, indexes), valid
+
+    def _mixable(self, values: Array, indexes: Sequence[int]) -> Array:
+        """Returns values in the type in which they are to be mixed."""
         if self.scaled:
-            values = unscaled(values, self.file, indexes, np.dtype(np.float64))
-        elif self.dtype.kind == "f" and values.dtype != self.dtype:
+            return unscaled(values, self.file, indexes, np.dtype(np.float64))
+        if self.dtype.kind == "f" and values.dtype != self.dtype:
             # A floating point band of whole numbers: fractions between them are wanted
-            values = values.astype(np.result_type(values.dtype, self.dtype))
-        return values, valid
+            return values.astype(np.result_type(values.dtype, self.dtype))
+        return values
 
     def _reach(self, x: Array, y: Array) -> Rect:
         """Returns the pixels of the file, or its overview, that a kernel needs at these positions."""
