@@ -222,10 +222,12 @@ def inflate(data: Buffer) -> memoryview:
     body = view[HEADER_BYTES:-TRAILER_BYTES]
     if size > len(body) * _MAX_RATIO:
         raise CorruptRecord(f"the gzip trailer says {size} bytes; {len(body)} bytes cannot inflate to that")
-    # libdeflate is the faster of the two, compares the checksum itself, and does not say what is wrong.
-    with suppress(deflate.DeflateError):
-        whole = deflate.gzip_decompress(view, size)
-        if len(whole) == size > 0:
+    # libdeflate is the faster of the two, and does not say what is wrong. Left to read the trailer itself it
+    # would take the one where the stream ends, be that in the middle of what the header calls one member.
+    # It has memory made for all that the trailer says, which a damaged one may say too much of.
+    with suppress(deflate.DeflateError, MemoryError):
+        whole = deflate.deflate_decompress(body, size)
+        if len(whole) == size > 0 and isal_zlib.crc32(whole) == crc:
             return memoryview(whole).toreadonly()
     return memoryview(_inflate_slowly(body, size, crc))
 

@@ -3,10 +3,12 @@
 import concurrent.futures
 import gzip
 import io
+import resource
 import struct
 import threading
 import types
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +129,29 @@ def test_a_member_that_lies_about_its_size_is_refused_before_memory_is_taken():
         lying[16:24] = struct.pack("<Q", size)
         with pytest.raises(CorruptRecord, match=f"stored byte 0 says {size} bytes"):
             list(iter_members(bytes(lying)))
+
+
+def test_two_members_in_one_are_refused():
+    """Other readers read both; to give the first alone would lose the records of the second."""
+    first, second = member(b"abc" * 9), member(b"xyz" * 9)
+    both = bytearray(first + second)
+    both[16:24] = struct.pack("<Q", len(both))
+    assert gzip.decompress(both) == b"abc" * 9 + b"xyz" * 9
+    with pytest.raises(CorruptRecord, match="does not end"):
+        inflate(bytes(both))
+
+
+def test_a_trailer_that_says_more_than_there_is_memory_is_damage():
+    lying = bytearray(member(np.random.default_rng(0).bytes(4 << 20)))
+    lying[-4:] = b"\0\0\0\xf0"
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), before[1]))
+    try:
+        with pytest.raises(CorruptRecord, match="4026531840"):
+            inflate(bytes(lying))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_a_walk_names_where_it_stopped():
