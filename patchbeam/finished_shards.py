@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
@@ -22,6 +23,7 @@ from patchbeam.finished import DAMAGE, from_text, to_text
 from patchbeam.retry import retrying
 from patchbeam.shards import AssembledShard, Shard
 
+_LOG = logging.getLogger(__name__)
 _PUBLISHING = "publishing"
 
 
@@ -76,8 +78,7 @@ def begin_publication(folder: str, names: Sequence[str]) -> None:
 def end_publication(folder: str) -> None:
     """Deletes the temporary prefix; the note that publication has begun goes last.
 
-    Raises:
-        WriteFailed: something of it cannot be deleted; everything else has been.
+    What cannot be deleted is warned of: it must not fail a run that has published everything.
     """
     note = storage.join(folder, _PUBLISHING)
     failure: WriteFailed | None = None
@@ -87,9 +88,12 @@ def end_publication(folder: str) -> None:
                 retrying(partial(storage.delete, path))
             except WriteFailed as error:
                 failure = failure or error
-    if failure is not None:
-        raise failure
-    retrying(partial(storage.delete_tree, folder))
+    try:
+        if failure is not None:
+            raise failure
+        retrying(partial(storage.delete_tree, folder))
+    except WriteFailed as error:
+        _LOG.warning("everything is published, but temporary files are still at %s: %s", folder, error)
 
 
 def published_names(folder: str) -> list[str] | None:

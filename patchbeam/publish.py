@@ -8,7 +8,6 @@ goes on with it.
 from __future__ import annotations
 
 import io
-import logging
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,7 +16,7 @@ import numpy as np
 from patchbeam import storage
 from patchbeam.assemble import AssembledShard
 from patchbeam.describe import build_manifest
-from patchbeam.errors import CountMismatch, JobError, OutputExists, WriteFailed
+from patchbeam.errors import CountMismatch, JobError, OutputExists
 from patchbeam.export import temporary_folder
 from patchbeam.finished_shards import begin_publication, end_publication, published_names
 from patchbeam.lock import LockTicket
@@ -29,8 +28,6 @@ from patchbeam.plan import ExportPlan
 from patchbeam.records.names import index_name, manifest_name, mixer_name
 from patchbeam.retry import retrying
 from patchbeam.summary import Summary
-
-_LOG = logging.getLogger(__name__)
 
 
 def publish(
@@ -105,10 +102,7 @@ def publish(
 
 def _clean_up(folder: str, lock: LockTicket | None) -> None:
     """Deletes what is temporary, last what lets a run that is killed here be resumed."""
-    try:
-        end_publication(folder)
-    except WriteFailed as error:
-        _LOG.warning("the export is complete, but its temporary files are still at %s: %s", folder, error)
+    end_publication(folder)
     if lock is not None:
         lock.release()
 

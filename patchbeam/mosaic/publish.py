@@ -9,6 +9,7 @@ from typing import Any
 
 from patchbeam import storage
 from patchbeam.errors import CountMismatch, OutputExists
+from patchbeam.finished_shards import end_publication
 from patchbeam.lock import LockTicket
 from patchbeam.mosaic.finished import TileDone, tile_paths
 from patchbeam.mosaic.index import stac_collection, stac_items, vrt_text
@@ -149,7 +150,7 @@ def publish_map(
         "records": list(plan.records),
     }
     _put(plan, final, _text(report))
-    retrying(lambda: storage.delete_tree(plan.temporary_folder))
+    end_publication(plan.temporary_folder)
     if lock is not None:
         lock.release()
     return final

@@ -11,7 +11,7 @@ from patchbeam import storage
 from patchbeam.assemble import AssembledShard, member_records
 from patchbeam.elements import Ints, Piece
 from patchbeam.errors import CountMismatch, EncodeError, OutputExists
-from patchbeam.finished_shards import begin_publication
+from patchbeam.finished_shards import begin_publication, end_publication
 from patchbeam.records.names import shard_name
 from patchbeam.retry import retrying
 from patchbeam.shards import RecordTooLarge, Shard, pack
@@ -180,7 +180,7 @@ def take_report(plan: TablePlan) -> TableReport:
             f"{plan.output}: the runner reports success and has not published; run the job again"
         )
     values = json.loads(storage.read_bytes(storage.join(plan.temporary_folder, _REPORT)))
-    retrying(lambda: storage.delete_tree(plan.temporary_folder))
+    end_publication(plan.temporary_folder)
     return TableReport(**{**values, "files": tuple(values["files"])})
 
 

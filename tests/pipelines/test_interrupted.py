@@ -18,7 +18,8 @@ from rasterio.windows import Window
 from refusals import Place, command
 
 from patchbeam import publish as publishing
-from patchbeam.errors import CountMismatch, ReadFailed
+from patchbeam import storage
+from patchbeam.errors import CountMismatch, ReadFailed, WriteFailed
 from pipelines import export_image, export_table, import_image
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -233,6 +234,29 @@ def test_a_run_that_fails_while_it_publishes(
     assert bool(list(folder.glob(".*"))) == resumes
     assert command(*arguments, again).status == 0
     assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_temporary_files_that_cannot_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """When all is published they are warned of; the run has not failed."""
+    arguments, _, folder = arguments_of(kind, tmp_path)
+    original, last = storage.delete_tree, LAST[ALL.index(kind)]
+
+    def fails(path: str) -> None:
+        if list(folder.glob(last)) and path.startswith(str(folder)):
+            raise WriteFailed(f"{path}: cannot delete: Permission denied (EACCES)")
+        original(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "delete_tree", fails)
+        outcome = command(*arguments)
+    assert outcome.status == 0 and "temporary files are" in outcome.err and "EACCES" in outcome.err, outcome
+    assert "nothing has" not in outcome.err and "not complete" not in outcome.err
+    assert list(folder.glob(".*")) and not list(folder.glob(".*.lock"))
+    assert command(*arguments, "--overwrite").status == 0
+    assert list(folder.glob(last)) and not list(folder.glob(".*"))
 
 
 @pytest.mark.parametrize("kind", ["export-table", "build-dataset"])
