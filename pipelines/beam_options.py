@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
 )
 from apache_beam.runners import create_runner
-from apache_beam.runners.worker.statesampler import DEFAULT_SAMPLING_PERIOD_MS, StateSampler
+from apache_beam.runners.worker import statesampler
 
 from patchbeam import errors
 from patchbeam.pool import core_count
@@ -81,8 +81,10 @@ def _sample_often() -> None:
     after a stage of some length, and has no option for it. A Beam whose samplers are made in another way is
     left as it is.
     """
-    made = StateSampler.__init__
-    if made.__defaults__ == (DEFAULT_SAMPLING_PERIOD_MS,):
+    # none of these names is promised: what is written in C has no defaults that can be seen, for instance
+    made: Any = getattr(getattr(statesampler, "StateSampler", None), "__init__", None)
+    usual = getattr(statesampler, "DEFAULT_SAMPLING_PERIOD_MS", None)
+    if usual is not None and getattr(made, "__defaults__", None) == (usual,):
         made.__defaults__ = (SAMPLING_PERIOD_MS,)
 
 
