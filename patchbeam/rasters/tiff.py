@@ -66,8 +66,8 @@ class TiffFacts:
 
 
 class _Tiff:
-    def __init__(self, file: BinaryIO, path: str, where: str) -> None:
-        self.file, self.path, self.where = file, path, where
+    def __init__(self, file: BinaryIO, path: str, where: str, large: bool) -> None:
+        self.file, self.path, self.where, self.large = file, path, where, large
         self.size = os.fstat(file.fileno()).st_size
         self.order: Literal["little", "big"] = "little"
         self.big = False
@@ -170,7 +170,7 @@ class _Tiff:
         if not tiled and self.number(fields, 259, 1) == 1:
             block_height = 1
         size = block_width * block_height * samples * self.number(fields, 258, 1) // 8
-        if size > MAX_BLOCK_BYTES:
+        if size > MAX_BLOCK_BYTES and not self.large:
             raise SourceError(
                 f"{self.where}: {self.path}: one {kind} of {block_width} x {block_height} pixels takes {size}"
                 f" bytes once decoded, more than the {MAX_BLOCK_BYTES} that are allowed; write the file again"
@@ -178,12 +178,13 @@ class _Tiff:
             )
 
 
-def check_tiff(path: str, where: str) -> TiffFacts | None:
+def check_tiff(path: str, where: str, *, large: bool = False) -> TiffFacts | None:
     """Checks that every block of a local TIFF lies inside the file.
 
     Args:
         path: a local file.
         where: the key of the job file that names it, for the message.
+        large: whether blocks may be of any size.
 
     Returns:
         What else the directories say; ``None`` when the file is not a TIFF.
@@ -193,7 +194,7 @@ def check_tiff(path: str, where: str) -> TiffFacts | None:
             than :data:`MAX_BLOCK_BYTES` once decoded.
     """
     with open(path, "rb") as file:
-        tiff = _Tiff(file, path, where)
+        tiff = _Tiff(file, path, where, large)
         at = tiff.read_head()
         if at is None:
             return None

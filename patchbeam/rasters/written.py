@@ -34,12 +34,16 @@ def check_written(path: str, name: str, *, reads: bool = False) -> None:
     Raises:
         WriteFailed: its directory, or a block, lies beyond its end or cannot be read; ``errno`` is
             ``ENOSPC``.
+        OSError: the system could not read it.
     """
     try:
-        whole = check_tiff(path, name) is not None
+        whole = check_tiff(path, name, large=True) is not None
         if whole and reads:
             _read_all(path)
-    except (SourceError, *GDAL_FAILURES):
+    except (SourceError, *GDAL_FAILURES) as error:
+        # a share that was away, or no descriptor left, says nothing of the file
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         whole = False
     if not whole:
         failure = WriteFailed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -98,6 +99,26 @@ def test_a_tile_that_does_not_fit_on_the_disk_is_an_error(tmp_path: Path, side: 
             write_cog(str(path), pixels, grid, profile, threads=2)
         assert not list(tmp_path.iterdir())
     assert write_cog(str(path), pixels, grid, profile, threads=2) == whole
+
+
+def test_what_is_not_the_fault_of_the_disk_is_not_put_down_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks larger than those of sources may be are whole; a look that fails can be tried again."""
+    pixels = np.ones((3, 600, 600), "f4")
+    profile = TileProfile(nodata=None, names=("a", "b", "c"))
+    with monkeypatch.context() as patch:
+        patch.setattr("patchbeam.rasters.tiff.MAX_BLOCK_BYTES", 1000)
+        assert write_cog(str(tmp_path / "t.tif"), pixels, GRID, profile, threads=1)
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("patchbeam.rasters.written.check_tiff", fails)
+    with pytest.raises(WriteFailed, match="Input/output error") as caught:
+        write_cog(str(tmp_path / "u.tif"), pixels, GRID, profile, threads=1)
+    assert caught.value.errno == errno.EIO
+    assert [path.name for path in tmp_path.iterdir()] == ["t.tif"]
 
 
 @pytest.mark.parametrize("crs", ["EPSG:32633", "EPSG:4326", "+proj=laea +lat_0=5 +lon_0=9 +units=m"])
