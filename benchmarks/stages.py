@@ -3,7 +3,7 @@
     python benchmarks/stages.py [--size 2048] [--bands 4] [--kernel 1] [--rounds 5]
 
 Limits: reading: the same windows by rasterio into one array; encoding: copying the same pixels into float32
-slots that exist; statistics have none, they are ours; CRC: google-crc32c over the records; compression: isal
+slots that exist; statistics have none, they are ours; CRC: crc32c over the records; compression: isal
 level 3 over the records; writing: the same bytes into a new file.
 """
 

@@ -49,8 +49,8 @@ def check_destination(plan: ExportPlan, *, overwrite: bool, have_bytes: int = 0)
     if free is not None and free < least:
         raise OutputUnusable(
             f"output: {folder or '.'} has {size_text(free)} free and the export needs at least "
-            f"{size_text(least)} "
-            f"(pieces and shards exist together); free some space or choose another output"
+            f"{size_text(least)}{'' if plan.can_lay else ' (pieces and shards exist together)'}; free some "
+            "space or choose another output"
         )
     if free is not None and free < most:
         _LOG.warning(

@@ -95,7 +95,7 @@ class Piece:
         kept: as in :class:`RecordRun`, on a run's first part only.
         record_size: bytes a framed record when all are equal, else 0.
         members: ``(member, [records, uncompressed bytes, stored bytes])`` in file order.
-        sums: for each member, the CRC-32C of the stored bytes from the start of the file to its end.
+        sums: for each member, the CRC-32C of the stored bytes from the piece's first to the member's end.
         moments: as in :class:`RecordRun`, on a run's first part only.
         rounded: as in :class:`RecordRun`, on a run's first part only.
         start: first byte in a file that the pieces of a shard share; ``None`` in a file of its own.

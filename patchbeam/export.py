@@ -115,14 +115,13 @@ def piece_writer(plan: ExportPlan, pool: Pool, laid: str | None = None) -> Piece
         laid: suffix of this run's files, so that records are written straight to where they belong in their
             shards where that can be done; not where several machines may write one file.
     """
-    can_lay = not plan.options.compressed and not storage.is_remote(plan.output)
     return PieceWriter(
         temporary_folder(plan),
         gzip=plan.piece_gzip,
         records_per_shard=plan.records_per_shard,
         records_per_patch=plan.records_per_patch,
         pool=pool,
-        laid=laid if can_lay else None,
+        laid=laid if plan.can_lay else None,
     )
 
 

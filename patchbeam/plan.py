@@ -23,6 +23,7 @@ from patchbeam.rasters.digest import sources_digest
 from patchbeam.selection import Parts
 from patchbeam.shards import ShardBounds, shard_bounds
 from patchbeam.software import software_versions
+from patchbeam.storage import is_remote
 from patchbeam.together import refuse_contradictions
 
 
@@ -127,13 +128,22 @@ class ExportPlan(ImageRecords):
         return 2 * block + 2 * run
 
     @property
-    def space_bytes(self) -> tuple[int, int]:
-        """Least and most bytes that the destination must have free: pieces and shards exist together.
+    def can_lay(self) -> bool:
+        """Whether records can be written straight to their places in shards, if one machine does all."""
+        local = not is_remote(self.output)
+        return local and not self.options.compressed and self.records_per_shard is not None
 
-        Compressed, the least supposes that data shrink to a twentieth.
+    @property
+    def space_bytes(self) -> tuple[int, int]:
+        """Least and most bytes that the destination must have free: most often pieces and shards together.
+
+        Compressed, the least supposes that data shrink to a twentieth; where nothing need be copied, that
+        nothing is.
         """
         least, most = self.bounds.total_bytes
-        return (2 * least // 20 if self.options.compressed else 2 * least), 2 * most
+        if self.options.compressed:
+            return 2 * least // 20, 2 * most
+        return (least if self.can_lay else 2 * least), 2 * most
 
     @cached_property
     def fingerprint(self) -> str:

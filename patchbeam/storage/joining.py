@@ -78,7 +78,7 @@ def _take_over(piece: str, destination: str) -> bool:
     """Makes the piece the destination; false where only a copy can do it.
 
     A hard link is tried first: the piece then stays where it is, so that a task that is run twice finds
-    it again, and no byte moves. Pieces are never changed in place, so sharing one is safe.
+    it again, and no byte moves. Pieces are not changed any more by then, so sharing one is safe.
     """
     with writing(destination, "create"):
         os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)

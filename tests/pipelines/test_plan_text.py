@@ -13,8 +13,9 @@ from affine import Affine
 from eager import plan_of, write_tif
 
 from patchbeam import storage
+from patchbeam.checks import check_destination
 from patchbeam.crs import describe, parse_crs
-from patchbeam.errors import GridError, OutputExists
+from patchbeam.errors import GridError, OutputExists, OutputUnusable
 from patchbeam.plan import ExportPlan
 from patchbeam.scene import write_scene
 from pipelines.cli import main
@@ -60,6 +61,26 @@ def test_more_space_than_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write_tif(tmp_path / "in.tif", np.ones((1, 64, 64), np.uint8))
     monkeypatch.setattr(storage, "free_bytes", lambda path: 2048)
     assert rows(plan(tmp_path))["space"].endswith("while it runs; WARNING: only 2.0 KiB free")
+
+
+def test_space_where_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are laid where they belong take their own size; pieces and shards take it twice."""
+    write_tif(tmp_path / "in.tif", np.ones((1, 64, 64), np.uint8))
+    options = {"patchDimensions": [16, 16], "compressed": False}
+    laid = plan(tmp_path, formatOptions=options)
+    size = laid.bounds.total_bytes[0]
+    assert laid.can_lay and laid.space_bytes == (size, 2 * size)
+    monkeypatch.setattr(storage, "free_bytes", lambda path: size)
+    check_destination(laid, overwrite=False)
+    monkeypatch.setattr(storage, "free_bytes", lambda path: size - 1)
+    with pytest.raises(OutputUnusable, match=r"needs at least [^(]*; free some space"):
+        check_destination(laid, overwrite=False)
+    dropping = plan(tmp_path, formatOptions={**options, "maskedThreshold": 0.5})
+    assert not dropping.can_lay
+    assert not plan(tmp_path).can_lay and not plan(tmp_path, formatOptions=options, output="gs://b/s").can_lay
+    monkeypatch.setattr(storage, "free_bytes", lambda path: 0)
+    with pytest.raises(OutputUnusable, match="pieces and shards exist together"):
+        check_destination(plan(tmp_path), overwrite=False)
 
 
 def test_bands_in_files_of_their_own_are_no_mosaic(tmp_path: Path) -> None:
