@@ -50,8 +50,8 @@ def fill_placeholders(value: Any, name: str, place: str = "") -> Any:
         if match[0] == "$${":
             return "${"
         if match["like"] is not None:
-            # other words in braces may belong to a name or a pattern
-            if get_close_matches(match["like"].strip().lower(), ["date"], cutoff=0.8):
+            # other words in braces may belong to a name or a pattern, "update" too, whose ratio is 0.8
+            if get_close_matches(match["like"].strip().lower(), ["date"], cutoff=0.81):
                 raise JobError(
                     f"{where}: {match[0]}: is no placeholder; write {{date}} or {{date:%Y%m%d}} for the day "
                     "of the run"

@@ -27,12 +27,12 @@ def test_placeholders(monkeypatch: pytest.MonkeyPatch) -> None:
     job = {
         "a": ["{date}", "x-{date:%Y%m%d}-{date:%d}", 3, None],
         "b": {"{date}": "${BUCKET}/s"},
-        "c": "$${BUCKET} {name} {}",
+        "c": "$${BUCKET} {name} {update} {}",
     }
     assert fill_placeholders(job, "job.yaml") == {
         "a": ["2026-11-03", "x-20261103-03", 3, None],
         "b": {"{date}": "gs://b/${x}{date}/s"},  # what a variable holds is taken as it is
-        "c": "${BUCKET} {name} {}",
+        "c": "${BUCKET} {name} {update} {}",
     }
     monkeypatch.delenv("PATCHBEAM_DATE")
     assert fill_placeholders("{date}", "j") in {str(datetime.now(UTC).date()), str(datetime.now().date())}
