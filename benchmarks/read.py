@@ -1,6 +1,6 @@
 """Readers of image patches side by side: MB/s of pixels in batches of 32, NCHW float32, CRC compared.
 
-    python benchmarks/read.py [--patches 128,256] [--forms plain,indexed,zlib6] [--rounds 5] [--megabytes 96]
+    python benchmarks/read.py [--patches 128,256] [--forms plain,indexed,zlib6] [--rounds 5] [--megabytes 269]
         [--peer-python PYTHON]
 
 The same files are read by ``patchbeam.data`` with one and two threads, by tf.data (parallel reads,
@@ -11,7 +11,7 @@ of files. Ratios are those of the medians of all rounds, in brackets those of th
 the MB a CPU second, which other work on the machine disturbs least. What is read is summed and must agree.
 
 One-stream gzip (``zlib6``) is read anew each time, with nothing in the cache; *later* is a pass over files
-that have been read before. A run takes about four minutes on a quiet machine of two cores.
+that have been read before. A run takes about ten minutes on a quiet machine of two cores.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--patches", default="128,256")
     parser.add_argument("--forms", default=",".join(FORMS), help="which files to read")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--megabytes", type=int, default=96)
+    parser.add_argument("--megabytes", type=int, default=269)
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--data", type=Path, help="where the files are, or are written and stay")
     options = parser.parse_args()
