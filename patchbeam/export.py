@@ -20,6 +20,7 @@ from patchbeam.pieces import PieceWriter
 from patchbeam.pixels import stored_block
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
+from patchbeam.rasters.coordinates import prepare
 from patchbeam.rasters.reader import ImageReader
 from patchbeam.retry import retrying
 from patchbeam.selection import Parts
@@ -89,6 +90,12 @@ class BlockReader:
     def close(self) -> None:
         """Closes the datasets."""
         self._reader.close()
+
+
+def prepare_reading(plan: ExportPlan) -> None:
+    """Begins in the background what the first block would wait for, where this process will read it."""
+    for source in plan.sources:
+        prepare(source.files[0], plan.grid)
 
 
 def block_encoder(plan: ExportPlan, pool: Pool) -> BlockEncoder:

@@ -9,7 +9,7 @@ import apache_beam as beam
 
 from patchbeam.draw import Drawn
 from patchbeam.elements import PixelBlock
-from patchbeam.export import BlockReader
+from patchbeam.export import BlockReader, prepare_reading
 from patchbeam.plan import ExportPlan
 from patchbeam.pool import Pool
 from patchbeam.selection import Parts
@@ -72,6 +72,8 @@ class ReadWindows(beam.PTransform):  # type: ignore[misc]
         self._plan = plan
         self._threads = threads
         self._drawn = drawn
+        if threads > 1:  # no runner's own workers: it is read here
+            prepare_reading(plan)
 
     def expand(self, blocks: beam.PCollection[Stretch]) -> beam.PCollection[PixelBlock]:
         """One element a block, in the order of the stretch."""

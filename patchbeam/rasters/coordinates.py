@@ -14,11 +14,11 @@ import numpy as np
 from affine import Affine
 from odc.geo.geobox import GeoBox
 
+from patchbeam.rasters import projector
 from patchbeam.rasters.cells import Cells
 from patchbeam.rasters.files import RasterFile
 from patchbeam.rasters.floors import Floats
 from patchbeam.rasters.pieces import Rect, surrounding
-from patchbeam.rasters.projector import transform
 
 
 def _inverse(t: tuple[float, ...]) -> tuple[float, ...]:
@@ -79,7 +79,7 @@ class PixelMap:
     def reproject(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Returns places in the grid's CRS of places in the file's; infinite where there is none."""
         if not self.same:
-            return transform(self.file_crs, self.grid_crs, x, y)
+            return projector.transform(self.file_crs, self.grid_crs, x, y)
         return x, y
 
     def in_pixels(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -90,14 +90,14 @@ class PixelMap:
         """Returns places in the file's CRS of positions on the grid; infinite where there is none."""
         x, y = _apply(self.to_world, cols, rows)
         if not self.same:
-            return transform(self.grid_crs, self.file_crs, x, y)
+            return projector.transform(self.grid_crs, self.file_crs, x, y)
         return x, y
 
     def exact(self, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
         """Returns positions in the file of positions on the grid; infinite where there is none."""
         x, y = _apply(self.to_world, cols, rows)
         if not self.same:
-            x, y = transform(self.grid_crs, self.file_crs, x, y)
+            x, y = projector.transform(self.grid_crs, self.file_crs, x, y)
             if self.file_turns:
                 x = _near(x, self.file_middle)
         return _apply(self.to_pixel, x, y)
@@ -174,6 +174,16 @@ class Plane:
                 np.array([[self._rect.top], [self._rect.bottom]], np.float64),
             )
         )
+
+
+def prepare(file: RasterFile, grid: GeoBox) -> None:
+    """Begins in the background what takes longest when positions are first asked for; does not wait."""
+    own = file.grid.crs
+    if own is None or grid.crs is None or own == grid.crs:
+        return
+    mine, theirs = str(grid.crs.to_wkt()), file.crs_wkt
+    projector.prepare(theirs, mine)
+    projector.prepare(mine, theirs)
 
 
 def cut(transform: tuple[float, ...], rect: Rect, crs: Any) -> GeoBox:

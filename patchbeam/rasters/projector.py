@@ -45,14 +45,23 @@ def transform(source: str, target: str, x: Floats, y: Floats) -> tuple[Floats, F
     return _Common.thread.submit(_transform, pair, x, y).result()
 
 
+def prepare(source: str, target: str) -> None:
+    """Has the common thread make the transformer that :func:`transform` uses; does not wait for it."""
+    _Common.thread.submit(_transformer, (source, target))
+
+
 def _transform(pair: tuple[str, str], x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    x, y = _transformer(pair).transform(x, y, errcheck=False)
+    return np.asarray(x), np.asarray(y)
+
+
+def _transformer(pair: tuple[str, str]) -> Any:
     transformers: dict[tuple[str, str], Any] | None = getattr(_local, "transformers", None)
     if transformers is None:
         transformers = _local.transformers = {}
     if pair not in transformers:
         transformers[pair] = Transformer.from_crs(*pair, always_xy=True)
-    x, y = transformers[pair].transform(x, y, errcheck=False)
-    return np.asarray(x), np.asarray(y)
+    return transformers[pair]
 
 
 class _Common:

@@ -15,7 +15,7 @@ from pyproj import CRS, Transformer
 
 from patchbeam.rasters import projector
 from patchbeam.rasters.cells import Cells
-from patchbeam.rasters.coordinates import PixelMap
+from patchbeam.rasters.coordinates import PixelMap, prepare
 from patchbeam.rasters.floors import CELL, WEIGHTS, floors
 from patchbeam.rasters.gather import SNAP
 from patchbeam.rasters.pieces import Rect
@@ -126,3 +126,25 @@ def test_a_forked_process_asks_a_thread_of_its_own():
         same = bool(np.array_equal(projector.transform(UTM33, LAEA, x, y), expected))
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_transformers_are_made_before_they_are_asked_for(write, noise, monkeypatch):
+    made = []
+
+    class Noting:
+        @staticmethod
+        def from_crs(source, target, **options):
+            made.append((CRS(source).to_epsg(), CRS(target).to_epsg(), threading.current_thread().name))
+            return Transformer.from_crs(source, target, **options)
+
+    monkeypatch.setattr(projector, "Transformer", Noting)
+    (file,) = open_source("s", [write("a.tif", noise(8, 8))]).files
+    prepare(file, file.grid)
+    grid = GeoBox((8, 8), Affine(10, 0, 600_000, 0, -10, 5_000_000), "EPSG:32631")
+    prepare(file, grid)
+    projector._Common.thread.submit(int).result()
+    # none where nothing is to be transformed
+    assert [m[:2] for m in made] == [(32633, 32631), (32631, 32633)]
+    PixelMap(file, grid).centres(Rect(0, 0, 8, 8))
+    assert len(made) == 2
+    assert {name[:14] for *_, name in made} == {"patchbeam-proj"}
