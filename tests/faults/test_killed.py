@@ -186,8 +186,11 @@ def maps(tmp_path_factory: pytest.TempPathFactory, commands: Server) -> Maps:
     return Maps(made.work, int((folder / "count").read_text()), made.earlier)
 
 
-def one_import(maps: Maps, commands: Server, call: int, *, after: bool, replaces: bool) -> None:
-    """Kills an import before or after a change; run again, it says what to do, and ``--resume`` does it."""
+def killed(maps: Maps, commands: Server, call: int, *, after: bool, replaces: bool) -> dict[str, bytes]:
+    """Kills an import before or after a change; run again, it says what to do, and ``--resume`` does it.
+
+    Returns the files that there are in the end.
+    """
     work, case = maps.work, f"{call} {after}"
     expected = work.expected[IMPORT]
     work.clear()
@@ -209,14 +212,15 @@ def one_import(maps: Maps, commands: Server, call: int, *, after: bool, replaces
             assert work.files() == files, case
         status = commands.run(*maps.arguments, "--resume", *flags)
         assert status == 0 or (status == 2 and (is_complete or not again) and not replaces), case
-    assert work.files() == expected, case
+    return work.files()
 
 
 def test_an_import_at_its_end(maps: Maps, commands: Server) -> None:
     """When its map is complete: what is temporary goes, and the lock of a process that is no more."""
     for call in range(maps.changes - 2, maps.changes + 1):
         for after in (False, True):
-            one_import(maps, commands, call, after=after, replaces=False)
+            left = killed(maps, commands, call, after=after, replaces=False)
+            assert left == maps.work.expected[IMPORT], f"{call} {after}"
 
 
 @pytest.mark.long
@@ -224,4 +228,5 @@ def test_an_import_at_its_end(maps: Maps, commands: Server) -> None:
 def test_an_import_at_every_change(maps: Maps, commands: Server, replaces: bool) -> None:
     for call in range(1, maps.changes + (6 if replaces else 1)):
         for after in (False, True):
-            one_import(maps, commands, call, after=after, replaces=replaces)
+            left = killed(maps, commands, call, after=after, replaces=replaces)
+            assert left == maps.work.expected[IMPORT], f"{call} {after}"

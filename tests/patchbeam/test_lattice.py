@@ -259,6 +259,8 @@ def test_overlap_is_found_a_full_turn_away() -> None:
     across = box(Affine(0.1, 0, 181, 0, -0.1, 10), 20, 10, "EPSG:4326")
     require_overlap(across, [box(Affine(0.1, 0, -179, 0, -0.1, 10), 20, 10, "EPSG:4326")])
     require_overlap(across, [box(Affine(1000, 0, 200000, 0, -1000, 1.1e6), 300, 300, "EPSG:32601")])
+    with pytest.raises(GridError, match="no source covers"):
+        require_overlap(across, [box(Affine(0.1, 0, -170, 0, -0.1, 10), 20, 10, "EPSG:4326")])
 
 
 @pytest.mark.skipif(shared_data() is None, reason="no real rasters here")

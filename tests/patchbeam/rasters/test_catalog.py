@@ -15,7 +15,7 @@ import shapely
 import stac_items
 from catalog_jobs import job, paths, pixels, same
 from eager import plan_of
-from stac_items import collection_of, make, write_json
+from stac_items import LEFT, TOP, collection_of, make, write_json
 
 from patchbeam.errors import JobError, SourceError
 from patchbeam.export import BlockReader
@@ -102,14 +102,38 @@ def test_a_tile_index(tmp_path, suffix):
     ]
 
 
-def test_a_folder_and_a_vrt(tmp_path):
+def test_a_folder_and_a_pattern(tmp_path):
     make(tmp_path)
     for path in (tmp_path / "data").glob("*"):
         if "B04" not in path.name:
             path.unlink()
     (tmp_path / "data" / "notes.txt").write_text("no raster")
-    same(plan_of(job("data"), tmp_path), tmp_path)
-    same(plan_of(job("data/*_B04.tif"), tmp_path), tmp_path)
+    for path in ("data", "data/*_B04.tif"):
+        plan = plan_of(job(path), tmp_path)
+        assert paths(plan) == [f"{n}_B04.tif" for n in range(5)]
+        same(plan, tmp_path)
+
+
+def test_a_vrt_is_the_raster_that_it_describes(tmp_path):
+    make(tmp_path)
+    parts = []
+    for n in reversed(range(5)):  # the last one wins in a VRT, the first one in a list
+        with rasterio.open(tmp_path / "data" / f"{n}_B04.tif") as file:
+            left, size = round((file.transform.c - LEFT) / 10), f"xSize='{file.width}' ySize='{file.height}'"
+        parts.append(
+            f"<ComplexSource><SourceFilename relativeToVRT='1'>data/{n}_B04.tif</SourceFilename>"
+            f"<SourceBand>1</SourceBand><NODATA>0</NODATA><SrcRect xOff='0' yOff='0' {size}/>"
+            f"<DstRect xOff='{left}' yOff='0' {size}/></ComplexSource>"
+        )
+    (tmp_path / "all.vrt").write_text(
+        "<VRTDataset rasterXSize='170' rasterYSize='40'><SRS>EPSG:32633</SRS>"
+        f"<GeoTransform>{LEFT}, 10, 0, {TOP}, 0, -10</GeoTransform>"
+        "<VRTRasterBand dataType='UInt16' band='1'><NoDataValue>0</NoDataValue>"
+        f"{''.join(parts)}</VRTRasterBand></VRTDataset>"
+    )
+    plan = plan_of(job("all.vrt"), tmp_path)
+    assert paths(plan) == ["all.vrt"]
+    same(plan, tmp_path)
 
 
 def test_several_assets_and_a_quality_band(tmp_path):
