@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 from crc32c import crc32c as crc_of
@@ -26,22 +26,22 @@ _STEP = 1 << 20
 """Bytes that are read, summed and written while they are in the processor's cache."""
 
 
-@contextmanager
-def reading(path: str, what: str = "read") -> Iterator[None]:
+def reading(path: str, what: str = "read") -> AbstractContextManager[None]:
     """Turns an ``OSError`` into a ``ReadFailed`` that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise read_failed(path, what, error) from error
+    return _named(read_failed, path, what)
+
+
+def writing(path: str, what: str = "write") -> AbstractContextManager[None]:
+    """Turns an ``OSError`` into a ``WriteFailed`` that names the file."""
+    return _named(write_failed, path, what)
 
 
 @contextmanager
-def writing(path: str, what: str = "write") -> Iterator[None]:
-    """Turns an ``OSError`` into a ``WriteFailed`` that names the file."""
+def _named(failed: Callable[[str, str, OSError], Exception], path: str, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise write_failed(path, what, error) from error
+        raise failed(path, what, error) from error
 
 
 @contextmanager
