@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import statistics
 import subprocess
@@ -58,6 +59,16 @@ def interleave(cases: dict[str, Sequence[str]], rounds: int) -> dict[str, list[d
     return runs
 
 
+def spread(values: Sequence[float]) -> str:
+    """Returns the median with minimum and maximum, each to three digits."""
+    return "{} ({}–{})".format(*map(_short, (statistics.median(values), min(values), max(values))))
+
+
+def _short(value: float) -> str:
+    decimals = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
+    return f"{value:.{decimals}f}"
+
+
 def table(runs: dict[str, list[dict[str, Any]]], base: str) -> str:
     """Returns medians with minimum and maximum, and ratios of rates to ``base`` taken round by round."""
     rows = [
@@ -82,8 +93,8 @@ def table(runs: dict[str, list[dict[str, Any]]], base: str) -> str:
         rows.append(
             (
                 name,
-                f"{statistics.median(rates):.0f} ({min(rates):.0f}–{max(rates):.0f})",
-                f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})",
+                spread(rates),
+                spread(ratios),
                 f"{statistics.median(wholes):.2f}",
                 f"{statistics.median(whole_ratios):.2f}",
                 f"{statistics.median(run['cpu'] for run in own):.2f}",
